@@ -1,0 +1,64 @@
+"""What attention costs: parameters, FLOPs and bytes.  Derived and counted in notebook 04.
+
+Each function returns whole numbers by piece; `sum(pieces.values())` is the total.
+"""
+
+
+def attention_parameters(d_model=512, num_heads=8, d_k=None, bias=False):
+    """Parameters of one multi-head attention, by piece.  d_k is d_model / num_heads unless given.
+
+    Each of query, key, value: d·(h·d_k); output: (h·d_k)·d; biases: 3·h·d_k + d.  With d_k = d / h the
+    weights are 4d², whatever h.  Raises ValueError if d_k is not given and h does not divide d.
+    Source: notebook 04.
+    """
+    width = _width(d_model, num_heads, d_k)
+    pieces = dict.fromkeys(("query", "key", "value", "output"), d_model * width)
+    return pieces | ({"biases": 3 * width + d_model} if bias else {})
+
+
+def feed_forward_parameters(d_model=512, expansion=4, bias=False):
+    """Parameters of one feed-forward block, d → expansion·d → d, by piece.  Source: notebook 04."""
+    inner = expansion * d_model
+    pieces = {"up": d_model * inner, "down": inner * d_model}
+    return pieces | ({"biases": inner + d_model} if bias else {})
+
+
+def stack_parameters(num_layers=12, d_model=512, num_heads=8, expansion=4, bias=False, vocabulary=0):
+    """Parameters of a stack of encoder layers, by piece, as nn.TransformerEncoder has them.
+
+    Each layer: attention, feed-forward and two norms (2d; 4d with bias).  `vocabulary` rows of token
+    embedding are counted once, if any.  Source: notebook 04.
+    """
+    pieces = {
+        "attention": num_layers * sum(attention_parameters(d_model, num_heads, bias=bias).values()),
+        "feed-forward": num_layers * sum(feed_forward_parameters(d_model, expansion, bias).values()),
+        "norms": num_layers * (4 if bias else 2) * d_model,
+    }
+    return pieces | ({"embedding": vocabulary * d_model} if vocabulary else {})
+
+
+def attention_flops(d_model, num_heads, T, S=None, B=1, d_k=None):
+    """Floating-point operations of the products in one forward pass, by piece; a product-and-add counts two.
+
+    T queries against S keys (S = T unless given).  The softmax, which is left out as is usual, adds a few
+    operations for each of the B·h·T·S weights.  Source: notebook 04.
+    """
+    S = T if S is None else S
+    width = _width(d_model, num_heads, d_k)
+    return {
+        "projections": 2 * B * d_model * width * (T + 2 * S),
+        "scores": 2 * B * T * S * width,
+        "mixing": 2 * B * T * S * width,
+        "output": 2 * B * T * width * d_model,
+    }
+
+
+def table_bytes(num_heads, T, S=None, B=1, bytes_per_number=4):
+    """Bytes of the B·h tables of T × S weights that one layer fills (float32 unless said).  Source: notebook 04."""
+    return B * num_heads * T * (T if S is None else S) * bytes_per_number
+
+
+def _width(d_model, num_heads, d_k):
+    if d_k is None and d_model % num_heads:
+        raise ValueError(f"d_model={d_model} is not divisible by num_heads={num_heads}: give d_k")
+    return num_heads * (d_model // num_heads if d_k is None else d_k)

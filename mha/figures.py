@@ -1,0 +1,211 @@
+"""Still pictures, each with its text alternative.  Rows are queries, columns are keys, in every one.
+
+Every function returns a `Picture`, which a notebook shows as an image and, below it, its text in words.
+A title says what to see; `alt` says it to somebody who cannot.  No pyplot: no figure stays open.
+"""
+
+import base64
+import io
+
+import torch
+from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+# One palette for stills and moving views, safe for colour-blind readers: lightness alone orders the weights,
+# and the hues of heads are never the only sign (cells and bars carry their text).
+WEIGHTS = ("#ffffff", "#d6e6f4", "#9dc6e0", "#4a97c9", "#1764ab", "#08306b")
+DIFFERENCES = ("#7f3b08", "#e08214", "#fee0b6", "#f7f7f7", "#d8daeb", "#8073ac", "#2d004b")
+HEADS = ("#8ecae6", "#ffd166", "#b7e4c7", "#f4acb7", "#cdb4db", "#f6bd60", "#a3b18a", "#d9d9d9")
+INK, FAINT = "#222222", "#bbbbbb"
+
+
+def colour_map(stops):
+    """A matplotlib colour map through these colours."""
+    return LinearSegmentedColormap.from_list("mha", stops)
+
+
+class Picture:
+    """A finished figure: `png` (bytes) and `alt` (one sentence), shown together."""
+
+    def __init__(self, figure, alt):
+        file = io.BytesIO()
+        figure.savefig(file, format="png", dpi=120, bbox_inches="tight", metadata={"Software": None})
+        self.png, self.alt = file.getvalue(), alt
+
+    def _ipython_display_(self):
+        from IPython.display import display
+
+        data = {"image/png": base64.b64encode(self.png).decode(), "text/plain": self.alt}
+        display(data, metadata={"image/png": {"alt": self.alt}}, raw=True)
+        print(f"In words: {self.alt}")  # most viewers drop an image's alt text; this line they keep
+
+    def __repr__(self):
+        return self.alt
+
+
+def heatmap(values, rows, columns=None, *, title, alt, numbers="{:.2f}", scale=(0, 1), label="weight"):
+    """One table of numbers as colours, the numbers written in.  values (T, S); columns = rows unless given.
+
+    `numbers` is the format of a cell, or None to leave cells bare; `scale` the values of the two end colours.
+    """
+    values, columns = _table(values), list(rows if columns is None else columns)
+    T, S = values.shape
+    figure = Figure(figsize=(1.6 + 0.62 * S, 0.9 + 0.45 * T), layout="constrained")
+    axes = figure.add_subplot()
+    image = _draw_table(axes, values, list(rows), columns, Normalize(*scale), colour_map(WEIGHTS), numbers)
+    axes.set_ylabel("query")
+    axes.set_title(title, loc="left", fontsize=11)
+    figure.colorbar(image, ax=axes, label=label, shrink=0.9)
+    return Picture(figure, alt)
+
+
+def head_grid(weights, rows, columns=None, *, title, alt, names=None, numbers=None):
+    """One small heatmap per head, all on one scale from 0 to 1.  weights (h, T, S)."""
+    if weights.dim() != 3:
+        raise ValueError(f"weights have shape {tuple(weights.shape)}, wanted (h, T, S): choose one text, weights[0]")
+    weights, columns = weights.detach().float().cpu(), list(rows if columns is None else columns)
+    h, T, S = weights.shape
+    across = min(h, 4)
+    down = -(-h // across)
+    figure = Figure(figsize=(1 + across * (0.7 + 0.3 * S), 0.5 + down * (0.9 + 0.27 * T)), layout="constrained")
+    grid = figure.subplots(down, across, squeeze=False)
+    for head, axes in enumerate(grid.flat):
+        if head >= h:
+            axes.set_axis_off()
+            continue
+        image = _draw_table(axes, weights[head], list(rows), columns, Normalize(0, 1), colour_map(WEIGHTS), numbers, 8)
+        axes.set_title(names[head] if names else f"head {head}", fontsize=9)
+        if head % across:
+            axes.set_yticklabels([])
+        else:
+            axes.set_ylabel("query", fontsize=8)
+    figure.colorbar(image, ax=grid, label="weight", shrink=0.8)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return Picture(figure, alt)
+
+
+def shape_walk(steps, d_k, *, title, alt):
+    """A tensor on its way through reshapes, drawn as labelled boxes that split and move.
+
+    steps {name: tensor}, each (T, d) or, split, (h, T, d_k), holding addresses made by `addresses`.  A cell's
+    text is the token and feature it came from; its colour is the head that this feature belongs to.
+    """
+    blocks = {name: (step if step.dim() == 3 else step[None]).cpu() for name, step in steps.items()}
+    heights = {name: len(block) * (block.size(1) + 0.7) - 0.7 for name, block in blocks.items()}
+    tallest, x0 = max(heights.values()), 0.0
+    figure = Figure(layout="constrained")
+    axes = figure.add_subplot()
+    for name, block in blocks.items():
+        if x0:
+            axes.annotate("", (x0 + 1.6, tallest / 2), (x0 + 0.4, tallest / 2), arrowprops={"arrowstyle": "->"})
+            x0 += 2 + (len(block) > 1)
+        y0 = (tallest - heights[name]) / 2
+        _draw_boxes(axes, block, d_k, x0, y0)
+        axes.text(x0 + block.size(2) / 2, y0 - 0.3, name, ha="center", va="bottom", fontsize=8)
+        x0 += block.size(2)
+    axes.set(xlim=(-1, x0 + 0.2), ylim=(tallest + 0.1, -1.8), aspect="equal")
+    axes.set_axis_off()
+    axes.set_title(title, loc="left", fontsize=11)
+    figure.set_size_inches(0.36 * (x0 + 1.2), 0.36 * (tallest + 3))
+    return Picture(figure, alt)
+
+
+def addresses(T, d):
+    """Values that say where they come from: (T, d), token t and feature f as 100·t + f."""
+    return 100.0 * torch.arange(T)[:, None] + torch.arange(d)
+
+
+def bars(rows, *, title, alt, unit, numbers="{:,.0f}"):
+    """Horizontal bars.  rows {label: number}, or {label: {piece: number}} for bars made of pieces."""
+    rows = {label: value if isinstance(value, dict) else {"": value} for label, value in rows.items()}
+    pieces = list(dict.fromkeys(piece for row in rows.values() for piece in row))
+    figure = Figure(figsize=(7.5, 0.9 + 0.38 * len(rows)), layout="constrained")
+    axes = figure.add_subplot()
+    longest = max(sum(row.values()) for row in rows.values())
+    for y, row in enumerate(rows.values()):
+        left = 0
+        for piece, value in row.items():
+            shade = WEIGHTS[4] if len(pieces) == 1 else HEADS[pieces.index(piece) % len(HEADS)]
+            axes.barh(y, value, left=left, color=shade, edgecolor=INK, linewidth=0.6, height=0.7)
+            if piece and value > 0.07 * longest:
+                axes.text(left + value / 2, y, piece, ha="center", va="center", fontsize=8, color=INK)
+            left += value
+        axes.text(left + 0.01 * longest, y, numbers.format(left), va="center", fontsize=8)
+    axes.set_yticks(range(len(rows)), rows)
+    axes.set(xlim=(0, 1.15 * longest), xlabel=unit)
+    axes.invert_yaxis()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title(title, loc="left", fontsize=11)
+    return Picture(figure, alt)
+
+
+def curves(x, lines, *, title, alt, x_label, y_label, log=True):
+    """Lines over common x, each with its own marker and its name at its end.  lines {name: numbers}."""
+    figure = Figure(figsize=(6.5, 3.4), layout="constrained")
+    axes = figure.add_subplot()
+    shades = (WEIGHTS[4], DIFFERENCES[1], INK, DIFFERENCES[5])
+    for (name, y), marker, shade in zip(lines.items(), "os^D", shades, strict=False):
+        axes.plot(x, y, marker=marker, color=shade, label=name)
+        axes.annotate(name, (x[-1], y[-1]), (8, 0), textcoords="offset points", va="center", fontsize=9, color=shade)
+    if log:
+        axes.set_xscale("log", base=2)
+    axes.set_xticks(x, [f"{value:g}" for value in x])
+    axes.minorticks_off()
+    axes.set(xlabel=x_label, ylabel=y_label)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_title(title, loc="left", fontsize=11)
+    return Picture(figure, alt)
+
+
+def differences(values, rows, columns, *, title, alt):
+    """Tiny numbers as colours on a logarithmic scale from 1e-9 to 1: values (rows, columns)."""
+    values = _table(values).clamp(min=1e-9)
+    figure = Figure(figsize=(2.2 + 0.85 * len(columns), 0.9 + 0.36 * len(rows)), layout="constrained")
+    axes = figure.add_subplot()
+    image = _draw_table(axes, values, rows, columns, LogNorm(1e-9, 1), colour_map(WEIGHTS), "{:.0e}")
+    axes.set_title(title, loc="left", fontsize=11)
+    figure.colorbar(image, ax=axes, label="largest difference", shrink=0.9)
+    return Picture(figure, alt)
+
+
+def _table(values):
+    values = torch.as_tensor(values).detach().float().cpu()
+    if values.dim() != 2:
+        raise ValueError(
+            f"a heatmap draws one table (T, S), got shape {tuple(values.shape)}: choose one, weights[0, 0]"
+        )
+    return values
+
+
+def _draw_table(axes, values, rows, columns, norm, colours, numbers, size=9):
+    """One table on the axes: tokens on both sides, keys above; a cell's number in white where it is dark."""
+    image = axes.imshow(values.numpy(), cmap=colours, norm=norm, aspect="auto")
+    axes.set_xticks(range(len(columns)), columns, fontsize=size, rotation=0 if max(map(len, columns)) < 7 else 40)
+    axes.set_yticks(range(len(rows)), rows, fontsize=size)
+    axes.tick_params(length=0, top=False, bottom=False, labeltop=True, labelbottom=False)
+    axes.set_xticks([s - 0.5 for s in range(1, len(columns))], minor=True)
+    axes.set_yticks([t - 0.5 for t in range(1, len(rows))], minor=True)
+    axes.grid(which="minor", color="white", linewidth=1)
+    axes.tick_params(which="minor", length=0)
+    if numbers:
+        for t, row in enumerate(values.tolist()):
+            for s, value in enumerate(row):
+                ink = "white" if norm(value) > 0.6 else INK
+                axes.text(s, t, numbers.format(value), ha="center", va="center", fontsize=size - 1, color=ink)
+    return image
+
+
+def _draw_boxes(axes, block, d_k, x0, y0):
+    """One tensor (h, T, width) of addresses as h stacked grids of labelled cells, from (x0, y0) down."""
+    for head, grid in enumerate(block.long().tolist()):
+        top = y0 + head * (len(grid) + 0.7)
+        if len(block) > 1:
+            axes.text(x0 - 0.2, top + len(grid) / 2, f"head {head}", rotation=90, ha="right", va="center", fontsize=8)
+        for y, row in enumerate(grid):
+            for x, address in enumerate(row):
+                token, feature = divmod(address, 100)
+                shade = HEADS[feature // d_k % len(HEADS)]
+                axes.add_patch(Rectangle((x0 + x, top + y), 1, 1, facecolor=shade, edgecolor="white"))
+                text = f"{token}.{feature}"
+                axes.text(x0 + x + 0.5, top + y + 0.5, text, ha="center", va="center", fontsize=7, color=INK)

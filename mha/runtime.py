@@ -1,0 +1,65 @@
+"""Where the course runs: device, seeds, files, time.  Imports nothing of ours."""
+
+import os
+import platform
+import statistics
+import time
+from pathlib import Path
+
+import torch
+
+PACKAGE = Path(__file__).resolve().parent
+
+
+def device():
+    """The device of the course: the CPU, unless the environment variable MHA_DEVICE names another.
+
+    Raises RuntimeError if that one is not there.
+    """
+    name = os.environ.get("MHA_DEVICE", "cpu")
+    try:
+        return torch.zeros(0, device=name).device
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise RuntimeError(f"MHA_DEVICE={name} cannot be used here ({reason}): unset it to run on the CPU") from None
+
+
+def seed(number=0):
+    """Start every random stream of torch at `number`.  Draw on the CPU and move: devices draw differently."""
+    torch.manual_seed(number)
+
+
+def data_path(name):
+    """The path of a file of the course's `data` folder.  Raises FileNotFoundError naming the folder searched."""
+    path = PACKAGE.parent / "data" / name
+    if not path.exists():
+        raise FileNotFoundError(f"{name} is not in {path.parent}: the course's data folder lies beside mha")
+    return path
+
+
+def setup():
+    """Seed, and print one line: versions, device, and where `mha` comes from.  Returns the device."""
+    seed()
+    place = device()
+    here = Path.cwd().resolve()
+    inside = PACKAGE.parent in (here, *here.parents)
+    source = os.path.relpath(PACKAGE, here) if inside else PACKAGE
+    print(f"Python {platform.python_version()} · torch {torch.__version__} · device {place.type} · mha from {source}")
+    return place
+
+
+def race(runners, repeats=15):
+    """Median milliseconds of each function in a dict, run in turns so that a busy moment hits all alike.
+
+    Returns {name: milliseconds}.  One round of warming up is not counted; a GPU is waited for.
+    """
+    wait = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
+    times = {name: [] for name in runners}
+    for _ in range(repeats + 1):
+        for name, run in runners.items():
+            wait()
+            start = time.perf_counter()
+            run()
+            wait()
+            times[name].append(1000 * (time.perf_counter() - start))
+    return {name: statistics.median(taken[1:]) for name, taken in times.items()}

@@ -1,0 +1,78 @@
+"""Weights and masks, to and from PyTorch's nn.MultiheadAttention.  Explained in notebook 05."""
+
+from torch import device as default_device
+from torch import nn
+
+from mha.attention import MultiHeadAttention
+
+# Both store [Q | K | V] with the heads one after the other, so only the names differ.
+NAMES = {
+    "qkv.weight": "in_proj_weight",
+    "qkv.bias": "in_proj_bias",
+    "proj.weight": "out_proj.weight",
+    "proj.bias": "out_proj.bias",
+}
+
+
+def from_torch(module):
+    """A MultiHeadAttention with copies of the weights of an nn.MultiheadAttention, batch_first or not.
+
+    Ours always takes (B, T, d).  Dropout is left behind: the two agree in eval mode.
+    Raises ValueError for kdim or vdim other than embed_dim, add_bias_kv and add_zero_attn, which ours lacks.
+    Source: notebook 05.
+    """
+    if not isinstance(module, nn.MultiheadAttention):
+        raise TypeError(f"from_torch takes an nn.MultiheadAttention, got {type(module).__name__}")
+    if module.in_proj_weight is None:
+        raise ValueError(
+            f"kdim={module.kdim} and vdim={module.vdim} must equal embed_dim={module.embed_dim}: ours has one width"
+        )
+    if module.bias_k is not None or module.add_zero_attn:
+        raise ValueError("add_bias_kv and add_zero_attn add keys that ours does not have: build the module without")
+    ours = _like(module.in_proj_weight, MultiHeadAttention, module.embed_dim, module.num_heads, module.in_proj_bias)
+    theirs = module.state_dict()
+    ours.load_state_dict({our: theirs[name] for our, name in NAMES.items() if name in theirs})
+    return ours.train(module.training)
+
+
+def to_torch(module, batch_first=True):
+    """An nn.MultiheadAttention with copies of the weights of a MultiHeadAttention.
+
+    Raises TypeError for anything else.  Source: notebook 05.
+    """
+    if not isinstance(module, MultiHeadAttention):
+        raise TypeError(f"to_torch takes a MultiHeadAttention, got {type(module).__name__}")
+    weight, bias = module.qkv.weight, module.qkv.bias
+    theirs = _like(weight, nn.MultiheadAttention, module.d_model, module.num_heads, bias, batch_first=batch_first)
+    theirs.load_state_dict({NAMES[our]: value for our, value in module.state_dict().items()})
+    return theirs.train(module.training)
+
+
+def to_torch_mask(mask, num_heads=None):
+    """Our mask (True = may attend) as nn.MultiheadAttention reads it (True = blocked).
+
+    (T, S)        → (T, S), its `attn_mask`
+    (B, 1, 1, S)  → (B, S), its `key_padding_mask`
+    (B, h, T, S)  → (B·h, T, S), its `attn_mask`; (B, 1, T, S) needs num_heads=h, being the same for each head
+    F.scaled_dot_product_attention reads masks as we do: give it ours unchanged.
+    Raises ValueError for any other shape.  Source: notebook 05.
+    """
+    blocked = ~mask.bool()
+    if mask.dim() == 2:
+        return blocked
+    if mask.dim() != 4:
+        raise ValueError(f"mask has shape {tuple(mask.shape)}, wanted (T, S), (B, 1, 1, S) or (B, h, T, S)")
+    B, h, T, S = mask.shape
+    if h == T == 1 and num_heads is None:
+        return blocked[:, 0, 0]
+    if h == 1 and num_heads is None:
+        raise ValueError(
+            f"mask has shape {tuple(mask.shape)}: name the number of heads, to_torch_mask(mask, num_heads=h)"
+        )
+    return blocked.expand(B, num_heads or h, T, S).flatten(0, 1)
+
+
+def _like(weight, kind, d_model, num_heads, bias, **options):
+    """A new module of this kind on the weight's device and in its precision."""
+    with default_device(weight.device):
+        return kind(d_model, num_heads, bias=bias is not None, **options).to(weight.dtype)
