@@ -44,7 +44,9 @@ class Picture:
         return self.alt
 
 
-def heatmap(values, rows, columns=None, *, title, alt, numbers="{:.2f}", scale=(0, 1), label="weight"):
+def heatmap(
+    values, rows, columns=None, *, title, alt, numbers="{:.2f}", scale=(0, 1), label="weight", row_label="query"
+):
     """One table of numbers as colours, the numbers written in.  values (T, S); columns = rows unless given.
 
     `numbers` is the format of a cell, or None to leave cells bare; `scale` the values of the two end colours.
@@ -54,7 +56,7 @@ def heatmap(values, rows, columns=None, *, title, alt, numbers="{:.2f}", scale=(
     figure = Figure(figsize=(1.6 + 0.62 * S, 0.9 + 0.45 * T), layout="constrained")
     axes = figure.add_subplot()
     image = _draw_table(axes, values, list(rows), columns, Normalize(*scale), colour_map(WEIGHTS), numbers)
-    axes.set_ylabel("query")
+    axes.set_ylabel(row_label)
     axes.set_title(title, loc="left", fontsize=11)
     figure.colorbar(image, ax=axes, label=label, shrink=0.9)
     return Picture(figure, alt)
@@ -89,7 +91,8 @@ def shape_walk(steps, d_k, *, title, alt):
     """A tensor on its way through reshapes, drawn as labelled boxes that split and move.
 
     steps {name: tensor}, each (T, d) or, split, (h, T, d_k), holding addresses made by `addresses`.  A cell's
-    text is the token and feature it came from; its colour is the head that this feature belongs to.
+    text is the token and feature it came from; its colour is the head that this feature belongs to.  An arrow
+    leads from step to step, but not to one whose name starts with "wrong", which is shown beside the right one.
     """
     blocks = {name: (step if step.dim() == 3 else step[None]).cpu() for name, step in steps.items()}
     heights = {name: len(block) * (block.size(1) + 0.7) - 0.7 for name, block in blocks.items()}
@@ -97,9 +100,9 @@ def shape_walk(steps, d_k, *, title, alt):
     figure = Figure(layout="constrained")
     axes = figure.add_subplot()
     for name, block in blocks.items():
-        if x0:
+        if x0 and not name.startswith("wrong"):
             axes.annotate("", (x0 + 1.6, tallest / 2), (x0 + 0.4, tallest / 2), arrowprops={"arrowstyle": "->"})
-            x0 += 2 + (len(block) > 1)
+        x0 += 2 + (len(block) > 1) if x0 else 0
         y0 = (tallest - heights[name]) / 2
         _draw_boxes(axes, block, d_k, x0, y0)
         axes.text(x0 + block.size(2) / 2, y0 - 0.3, name, ha="center", va="bottom", fontsize=8)

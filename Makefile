@@ -1,0 +1,38 @@
+# Many Heads.  `make help` lists what there is; every target builds the environment first, if it is not there.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+
+.DEFAULT_GOAL := help
+.PHONY: help lab test test-gpu outputs lint bench
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*##/  make \1  \t/p' Makefile | expand -t 18
+
+lab: $(READY)  ## open the course, on lesson 01
+	$(BIN)/jupyter lab notebooks/01_single_head.ipynb
+
+test: $(READY)  ## all tests, and every stored output of every lesson, on this machine
+	$(BIN)/python -m pytest
+
+test-gpu: $(READY)  ## the lessons' stored outputs, on this machine's GPU
+	@$(BIN)/python -c "import torch, sys; sys.exit(not torch.cuda.is_available())" || \
+		{ echo "NOT CHECKED: torch sees no CUDA device here, so nothing was run on a GPU."; exit 3; }
+	MHA_DEVICE=cuda $(BIN)/python -m pytest notebooks
+
+outputs: $(READY)  ## run the lessons and store what they print
+	$(BIN)/python tests/outputs.py
+
+lint: $(READY)  ## look for slips in the code, lessons included
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+bench: $(READY)  ## how fast it is, as ratios in one run
+	$(BIN)/python -m tests.bench
+
+$(READY): requirements.txt
+	@$(PYTHON) -c "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))" || \
+		{ echo "The course needs Python 3.11, 3.12 or 3.13: make PYTHON=/path/to/python3.12"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -r requirements.txt
+	@touch $(READY)

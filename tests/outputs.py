@@ -1,0 +1,63 @@
+"""`make outputs`: run the notebooks and store what they print, in one normal form.  Twice changes nothing.
+
+A cell marked NBVAL_IGNORE_OUTPUT shows times, which no two runs share: what it has stored stays, until
+somebody clears it in the notebook.  Run as `python tests/outputs.py [notebook …]`.
+"""
+
+import sys
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+
+
+def ignored(cell):
+    """Whether nbval leaves this cell's output alone."""
+    return cell.cell_type == "code" and "NBVAL_IGNORE_OUTPUT" in cell.source
+
+
+def normal(notebook):
+    """The notebook, with only what belongs into the repository: no widget state, times or tool's marks."""
+    notebook.metadata = nbformat.from_dict(METADATA)
+    for number, cell in enumerate((c for c in notebook.cells if c.cell_type == "code"), start=1):
+        cell.execution_count = number
+        for output in cell.outputs:
+            if "execution_count" in output:
+                output.execution_count = number
+    for cell in notebook.cells:
+        cell.metadata = nbformat.from_dict({key: cell.metadata[key] for key in ("tags",) if key in cell.metadata})
+    return notebook
+
+
+def run(notebook, folder=NOTEBOOKS):
+    """The notebook after Run All with this working directory; stops at the first error."""
+    NotebookClient(
+        notebook,
+        timeout=120,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(folder)}},
+        store_widget_state=False,
+        record_timing=False,
+    ).execute()
+    return notebook
+
+
+def main(paths):
+    for path in map(Path, paths or sorted(NOTEBOOKS.glob("*.ipynb"))):
+        notebook = nbformat.read(path, as_version=4)
+        kept = {cell.id: cell.outputs for cell in notebook.cells if ignored(cell)}
+        for cell in run(notebook).cells:
+            if kept.get(cell.id):
+                cell.outputs = kept[cell.id]
+        nbformat.write(normal(notebook), path)
+        print(f"{path.name}: stored")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,174 @@
+"""The lessons as texts: normal form, claims, links, alternatives, and running them elsewhere.
+
+That each cell prints what is stored is nbval's work: pytest runs it over `notebooks` beside these tests.
+"""
+
+import ast
+import copy
+import json
+import os
+import re
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import nbformat
+import pytest
+import torch
+
+import mha.attention
+from tests.outputs import NOTEBOOKS, ignored, normal
+
+ROOT = NOTEBOOKS.parent
+LESSONS = sorted(NOTEBOOKS.glob("*.ipynb"))
+CLAIMS = {  # which lesson settles which claim: each needs a tagged cell
+    "01_single_head": "M1 M19 M21 P6",
+    "03_reshape_into_heads": "M3 M4 M5 M7 M8 M17 M19 P2 P3 P4 P5 P7",
+    "04_counting_parameters": "M6 P1 P7 P8",
+    "05_check_against_pytorch": "M7 M18 P6 P7 P8",
+}
+
+every_lesson = pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+
+
+def read(path):
+    return nbformat.read(path, as_version=4)
+
+
+def code_cells(path):
+    return [cell for cell in read(path).cells if cell.cell_type == "code"]
+
+
+def run_nbval(folder, *options):
+    """Strict nbval over a folder of notebooks, as in `make test`, with the package importable from anywhere."""
+    command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder)]
+    command += ["-p", "no:cacheprovider", f"--nbval-sanitize-with={ROOT / 'tests' / 'nbval.cfg'}", "-n=0", *options]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run([*command, str(folder)], cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def test_every_claim_of_the_lessons_is_settled_by_a_cell():
+    assert set(CLAIMS) == {path.stem for path in LESSONS}
+    for path in LESSONS:
+        found = {}
+        for cell in code_cells(path):
+            for tag in cell.metadata.get("tags", []):
+                found.setdefault(tag.removeprefix("claim:"), []).append(cell)
+        assert sorted(found) == sorted(CLAIMS[path.stem].split()), path.name
+        for claim, cells in found.items():
+            settled = [cell for cell in cells if not ignored(cell) and ("assert" in cell.source or cell.outputs)]
+            assert settled, f"{path.name}: no cell of claim {claim} could fail"
+
+
+@every_lesson
+def test_a_lesson_is_in_normal_form(path):
+    notebook = read(path)
+    nbformat.validate(notebook)
+    assert normal(copy.deepcopy(notebook)) == notebook
+    assert path.stat().st_size < 1_000_000
+    paths = re.findall(r"/(?:home|root|work|tmp|Users)/|site-packages|[A-Z]:\\\\", json.dumps(notebook))
+    assert not paths
+
+
+@every_lesson
+def test_a_cell_shows_something_or_only_defines(path):
+    definitions = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
+    for cell in code_cells(path):
+        only_defines = all(isinstance(node, definitions) for node in ast.parse(cell.source).body)
+        assert cell.outputs or only_defines, cell.source
+
+
+@every_lesson
+def test_outputs_hold_no_error_and_no_warning(path):
+    for cell in code_cells(path):
+        for output in cell.outputs:
+            assert output.output_type != "error" and output.get("name") != "stderr", cell.source
+
+
+@every_lesson
+def test_what_is_not_compared_is_followed_by_a_check(path):
+    cells = code_cells(path)
+    for cell, following in pairwise([*cells, None]):
+        if ignored(cell):
+            assert following is not None and not ignored(following) and "assert" in following.source, cell.source
+
+
+@every_lesson
+def test_every_figure_has_a_text_alternative(path):
+    for cell in code_cells(path):
+        for output, following in pairwise([*cell.outputs, None]):
+            if "image/png" in output.get("data", {}):
+                alt = output.metadata["image/png"]["alt"]
+                assert len(alt.split()) > 5 and output.data["text/plain"] == alt
+                assert following is not None and following.text.startswith(f"In words: {alt}")
+
+
+def test_no_link_is_dead():
+    for path in [*LESSONS, ROOT / "README.md"]:
+        text = path.read_text("utf-8")
+        if path.suffix == ".ipynb":
+            text = "\n".join(cell.source for cell in read(path).cells if cell.cell_type == "markdown")
+        for link in re.findall(r"\]\(([^)]+)\)", text):
+            assert link.startswith("#") or (path.parent / link.split("#")[0]).exists(), f"{path.name}: {link}"
+
+
+def test_the_set_up_cell_is_one_and_the_same():
+    assert len({code_cells(path)[0].source for path in LESSONS}) == 1
+
+
+def run_set_up(folder, environment=None):
+    """The set-up cell as plain Python in this folder, without anything that would make mha importable."""
+    command = [sys.executable, "-c", code_cells(LESSONS[0])[0].source]
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | (environment or {})
+    return subprocess.run(command, cwd=folder, env=clean, capture_output=True, text=True)
+
+
+def test_the_set_up_cell_finds_the_checkout_above_it():
+    done = run_set_up(NOTEBOOKS)
+    assert done.returncode == 0 and done.stdout.rstrip().endswith(f"mha from {Path('..') / 'mha'}")
+    assert len(done.stdout.splitlines()) == 1
+
+
+def test_the_set_up_cell_takes_an_importable_package(tmp_path):
+    done = run_set_up(tmp_path, {"PYTHONPATH": str(ROOT)})
+    assert done.returncode == 0 and done.stdout.rstrip().endswith(str(ROOT / "mha"))
+
+
+def test_the_set_up_cell_says_what_to_do_where_nothing_is_found(tmp_path):
+    done = run_set_up(tmp_path)
+    last = done.stderr.strip().splitlines()[-1]
+    assert done.returncode == 1 and "No module named 'mha'" in last and "make lab" in last
+
+
+def test_the_class_of_lesson_03_is_the_class_of_the_package():
+    cells = code_cells(NOTEBOOKS / "03_reshape_into_heads.ipynb")
+    source = next(cell.source for cell in cells if cell.source.startswith("class MultiHeadAttention"))
+    lesson = {"nn": torch.nn, "scaled_dot_product_attention": mha.attention.scaled_dot_product_attention}
+    exec(source, lesson)
+    mask = mha.attention.causal_mask(5)
+    for d_model, num_heads in ((8, 1), (8, 2), (12, 4), (6, 6)):
+        built = lesson["MultiHeadAttention"](d_model, num_heads)
+        ours = mha.attention.MultiHeadAttention(d_model, num_heads)
+        ours.load_state_dict(built.state_dict())
+        x = torch.randn(3, 5, d_model)
+        for pair in (zip(built(x), ours(x), strict=True), zip(built(x, mask), ours(x, mask), strict=True)):
+            for left, right in pair:
+                torch.testing.assert_close(left, right)
+
+
+def test_run_again_from_another_folder_the_lessons_print_the_same(tmp_path):
+    for path in LESSONS:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    done = run_nbval(tmp_path)
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_a_wrong_stored_number_is_found(tmp_path):
+    notebook = read(LESSONS[0])
+    notebook.cells = [cell for cell in notebook.cells if cell.cell_type == "code"][:3]
+    stored = notebook.cells[2].outputs[0]
+    stored.text = stored.text.replace("6", "7", 1)
+    nbformat.write(notebook, tmp_path / "wrong.ipynb")
+    done = run_nbval(tmp_path)
+    assert done.returncode == 1 and "1 failed, 2 passed" in done.stdout, done.stdout[-3000:]

@@ -1,0 +1,69 @@
+"""The project's own files: they agree with each other and build."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+PINS = [
+    Requirement(line)
+    for line in (ROOT / "requirements.txt").read_text("utf-8").splitlines()
+    if line and not line.startswith("#")
+]
+COLAB = {"torch": "2.11.0", "numpy": "2.1.3", "matplotlib": "3.10.0", "ipywidgets": "7.7.1"}
+
+
+def test_requirements_are_pinned():
+    for pin in PINS:
+        assert re.fullmatch(r"==[\w.]+", str(pin.specifier)), pin
+
+
+def test_the_environment_is_the_requirements():
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))
+    python, _, pip = environment["dependencies"]
+    assert python.partition("=")[2] in ("3.11", "3.12", "3.13")
+    assert pip == {"pip": ["-r requirements.txt"]}
+
+
+def test_the_ranges_admit_what_ci_tests_and_what_colab_preloads():
+    pinned = {pin.name: str(pin.specifier).removeprefix("==") for pin in PINS}
+    for needed in map(Requirement, PROJECT["dependencies"]):
+        assert pinned[needed.name] in needed.specifier and COLAB[needed.name] in needed.specifier
+        assert "==" not in str(needed.specifier) and "<" not in str(needed.specifier)
+    assert "3.13" in Requirement("python" + PROJECT["requires-python"]).specifier
+
+
+def test_the_package_builds_and_holds_every_room(tmp_path):
+    source = tmp_path / "source"
+    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".*", "notebooks", "tests", "__pycache__"))
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", tmp_path]
+    subprocess.run([*command, source], check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("many_heads-*.whl")
+    built = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("mha/")}
+    assert built == {str(path.relative_to(ROOT).as_posix()) for path in (ROOT / "mha").rglob("*.py")}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github" / "workflows").glob("*.yml")), ids=lambda path: path.name)
+def test_the_workflow_runs_what_make_runs(path):
+    jobs = yaml.safe_load(path.read_text("utf-8"))["jobs"]
+    steps = [step["run"] for step in jobs["cpu"]["steps"] if "run" in step]
+    assert "python -m pytest" in steps and "$(BIN)/python -m pytest\n" in (ROOT / "Makefile").read_text("utf-8")
+    assert jobs["gpu"]["if"] == "vars.GPU_RUNNER != ''"
+
+
+@pytest.mark.skipif(torch.cuda.is_available() or not shutil.which("make"), reason="only where make is and no GPU is")
+def test_without_a_gpu_the_gpu_checks_do_not_pass():
+    command = ["make", "test-gpu", f"BIN={Path(sys.executable).parent}", "READY="]
+    done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True)
+    assert done.returncode != 0 and "NOT CHECKED" in done.stdout
