@@ -3,6 +3,8 @@
 Each function returns whole numbers by piece; `sum(pieces.values())` is the total.
 """
 
+from mha.attention import check_sizes
+
 
 def attention_parameters(d_model=512, num_heads=8, d_k=None, bias=False):
     """Parameters of one multi-head attention, by piece.  d_k is d_model / num_heads unless given.
@@ -59,6 +61,7 @@ def table_bytes(num_heads, T, S=None, B=1, bytes_per_number=4):
 
 
 def _width(d_model, num_heads, d_k):
-    if d_k is None and d_model % num_heads:
-        raise ValueError(f"d_model={d_model} is not divisible by num_heads={num_heads}: give d_k")
-    return num_heads * (d_model // num_heads if d_k is None else d_k)
+    if d_k is None:
+        check_sizes(d_model, num_heads)
+        d_k = d_model // num_heads
+    return num_heads * d_k

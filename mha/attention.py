@@ -5,6 +5,8 @@ A mask is boolean, True = may attend.  Weights are (B, h, T, S): rows are querie
 """
 
 import math
+from contextlib import nullcontext
+from numbers import Integral
 
 import torch
 import torch.nn.functional as F
@@ -23,7 +25,8 @@ def scaled_dot_product_attention(q, k, v, mask=None):
     """
     _check_qkv(q, k, v)
     exact = torch.promote_types(q.dtype, torch.float32)
-    scores = (q.to(exact) / math.sqrt(q.size(-1))) @ k.to(exact).transpose(-2, -1)  # (…, T, S)
+    with _without_autocast(q.device.type):
+        scores = (q.to(exact) / math.sqrt(q.size(-1))) @ k.to(exact).transpose(-2, -1)  # (…, T, S)
     if mask is None:
         weights = scores.softmax(dim=-1)
     else:
@@ -53,6 +56,8 @@ def padding_mask(lengths, size, device=None):
     says otherwise).  Raises ValueError for a length that does not fit.  Source: notebook 01.
     """
     lengths = torch.as_tensor(lengths, device=device)
+    if lengths.dim() != 1:
+        raise ValueError(f"lengths must be a list, one whole number per text, got shape {tuple(lengths.shape)}")
     if not lengths.is_meta and not bool(((lengths >= 0) & (lengths <= size)).all()):
         raise ValueError(f"lengths must lie between 0 and size={size}, got {lengths.tolist()}")
     real = torch.arange(size, device=lengths.device) < lengths[:, None]  # (B, size)
@@ -69,7 +74,7 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, d_model=512, num_heads=8, bias=False):
         super().__init__()
-        _check_sizes(d_model, num_heads)
+        check_sizes(d_model, num_heads)
         self.d_model, self.num_heads, self.d_k = d_model, num_heads, d_model // num_heads
         self.qkv = nn.Linear(d_model, 3 * d_model, bias=bias)
         self.proj = nn.Linear(d_model, d_model, bias=bias)
@@ -107,19 +112,25 @@ def allowed_heads(d_model):
     return [h for h in range(1, d_model + 1) if d_model % h == 0]
 
 
+def _without_autocast(kind):
+    """Where autocast, if this kind of device has it, does not take float32 products back to half precision."""
+    return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()
+
+
 def _fused_attention(q, k, v, mask):
     """The context of `scaled_dot_product_attention`, by PyTorch's fused kernel, which keeps no weights."""
     if mask is not None:
-        mask = _checked_mask(mask, (*q.shape[:-1], k.size(-2)), q.device)
+        mask = torch.atleast_2d(_checked_mask(mask, (*q.shape[:-1], k.size(-2)), q.device))
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 
 # What follows refuses bad input: one sentence with what was got, what was wanted and what to do.
 
 
-def _check_sizes(d_model, num_heads):
+def check_sizes(d_model, num_heads):
+    """Raise TypeError or ValueError unless num_heads heads fit a width of d_model."""
     for name, size in (("d_model", d_model), ("num_heads", num_heads)):
-        if isinstance(size, bool) or not isinstance(size, int):
+        if isinstance(size, bool) or not isinstance(size, Integral):
             raise TypeError(f"{name} must be a whole number, got {size!r}")
         if size < 1:
             raise ValueError(f"{name} must be at least 1, got {size}")
@@ -162,13 +173,7 @@ def _check_qkv(q, k, v):
 
 def _checked_mask(mask, shape, device):
     """The mask as bool, if it fits scores of this shape."""
-    if not isinstance(mask, torch.Tensor):
-        raise TypeError(f"mask is a {type(mask).__name__}, wanted a bool tensor: torch.as_tensor(mask, device=…)")
-    if mask.is_floating_point():
-        raise TypeError(
-            f"mask is {mask.dtype}, wanted bool, True = may attend: use mask.bool() if 1 = may attend and 0 = hidden, "
-            "or mask == 0 if it is to be added (0 and -inf)"
-        )
+    mask = as_bool(mask)
     if mask.device != device:
         raise ValueError(
             f"mask is on {mask.device}, the tokens on {device}: build it there, or mask.to({str(device)!r})"
@@ -182,4 +187,16 @@ def _checked_mask(mask, shape, device):
     pairs = zip(reversed(mask.shape), reversed(shape), strict=False)
     if mask.dim() > len(shape) or any(m not in (1, s) for m, s in pairs):
         raise ValueError(f"mask has shape {tuple(mask.shape)}, {wanted}")
+    return mask
+
+
+def as_bool(mask):
+    """A bool mask, or one of whole numbers (0 = hidden), as bool; TypeError for a float one, which may mean either."""
+    if not isinstance(mask, torch.Tensor):
+        raise TypeError(f"mask is a {type(mask).__name__}, wanted a bool tensor: torch.as_tensor(mask, device=…)")
+    if mask.is_floating_point():
+        raise TypeError(
+            f"mask is {mask.dtype}, wanted bool, True = may attend: use mask.bool() if 1 = may attend and 0 = hidden, "
+            "or mask == 0 if it is to be added (0 and -inf)"
+        )
     return mask.bool()

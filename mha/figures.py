@@ -137,6 +137,7 @@ def bars(rows, *, title, alt, unit, numbers="{:,.0f}"):
         axes.text(left + 0.01 * longest, y, numbers.format(left), va="center", fontsize=8)
     axes.set_yticks(range(len(rows)), rows)
     axes.set(xlim=(0, 1.15 * longest), xlabel=unit)
+    axes.xaxis.set_major_formatter("{x:,g}")
     axes.invert_yaxis()
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(title, loc="left", fontsize=11)

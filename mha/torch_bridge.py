@@ -3,7 +3,7 @@
 from torch import device as default_device
 from torch import nn
 
-from mha.attention import MultiHeadAttention
+from mha.attention import MultiHeadAttention, as_bool
 
 # Both store [Q | K | V] with the heads one after the other, so only the names differ.
 NAMES = {
@@ -57,7 +57,7 @@ def to_torch_mask(mask, num_heads=None):
     F.scaled_dot_product_attention reads masks as we do: give it ours unchanged.
     Raises ValueError for any other shape.  Source: notebook 05.
     """
-    blocked = ~mask.bool()
+    blocked = ~as_bool(mask)
     if mask.dim() == 2:
         return blocked
     if mask.dim() != 4:
@@ -69,6 +69,8 @@ def to_torch_mask(mask, num_heads=None):
         raise ValueError(
             f"mask has shape {tuple(mask.shape)}: name the number of heads, to_torch_mask(mask, num_heads=h)"
         )
+    if num_heads is not None and h not in (1, num_heads):
+        raise ValueError(f"mask has shape {tuple(mask.shape)}, one for each of {h} heads, but num_heads={num_heads}")
     return blocked.expand(B, num_heads or h, T, S).flatten(0, 1)
 
 

@@ -1,0 +1,130 @@
+"""A real JupyterLab and a real Chromium, for the browser tests and `make bench`."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = (
+    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+).split()
+SETTINGS = {  # every cell stays in the page, so that every output can be looked at; no news, no autosave
+    "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},
+    "@jupyterlab/docmanager-extension/plugin": {"autosave": False},
+}
+
+
+@contextmanager
+def server(folder):
+    """JupyterLab over a folder of notebooks, with nothing of the user's settings; yields its address."""
+    home = folder / ".jupyter"
+    for name, setting in SETTINGS.items():
+        path = home / "settings" / f"{name}.jupyterlab-settings"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(setting))
+    page = home / "config" / "labconfig" / "page_config.json"
+    page.parent.mkdir(parents=True)
+    page.write_text(json.dumps({"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = os.environ | {
+        "JUPYTER_CONFIG_DIR": str(home / "config"),
+        "JUPYTER_DATA_DIR": str(home / "data"),
+        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+        "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
+        "IPYTHONDIR": str(home / "ipython"),
+        "PYTHONPATH": str(ROOT),
+    }
+    command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", f"--ServerApp.root_dir={folder}"]
+    command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0", "--IdentityProvider.token=t"]
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment,
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        _wait_for(f"http://127.0.0.1:{port}/api?token=t", process)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)  # the server and the kernels that it started
+        process.wait(30)
+
+
+def _wait_for(address, process):
+    for _ in range(600):
+        if process.poll() is not None:
+            raise RuntimeError(f"JupyterLab ended with {process.returncode} before it answered")
+        try:
+            urllib.request.urlopen(address, timeout=5).close()
+            return
+        except OSError:
+            time.sleep(0.1)
+    raise RuntimeError("JupyterLab did not answer within a minute")
+
+
+@contextmanager
+def browser():
+    """Headless Chromium."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        try:
+            yield chromium
+        finally:
+            chromium.close()
+
+
+class Lesson:
+    """A notebook open in JupyterLab, and what its console complained about."""
+
+    def __init__(self, chromium, address, name):
+        self.complaints = []
+        self.page = chromium.new_page(viewport={"width": 1280, "height": 900})
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("console", lambda line: line.type == "error" and self.complaints.append(line.text))
+        self.page.goto(f"{address}/doc/tree/{name}?token=t&reset")
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+        self.wait_for_idle()
+
+    def wait_for_idle(self, seconds=120):
+        self.page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', timeout=1000 * seconds)
+
+    def menu(self, bar, command):
+        self.page.locator(f'#jp-MainMenu .lm-MenuBar-itemLabel:text-is("{bar}")').click()
+        self.page.locator(f'li.lm-Menu-item[data-command="{command}"]').click()
+
+    def run_all(self, seconds=120):
+        """Run All, and wait until the last code cell has its number and the kernel is idle."""
+        self.menu("Edit", "editmenu:clear-all")
+        self.menu("Run", "runmenu:run-all")
+        self.page.wait_for_function(
+            r"""() => [...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')]
+                      .every(prompt => /\[\d+\]/.test(prompt.textContent))""",
+            timeout=1000 * seconds,
+        )
+        self.wait_for_idle(seconds)
+
+    def errors(self):
+        """The error outputs on the page."""
+        return self.page.locator(
+            '.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.error"]'
+        ).all_inner_texts()
+
+    def close(self):
+        self.page.close()
