@@ -45,7 +45,17 @@ class Picture:
 
 
 def heatmap(
-    values, rows, columns=None, *, title, alt, numbers="{:.2f}", scale=(0, 1), label="weight", row_label="query"
+    values,
+    rows,
+    columns=None,
+    *,
+    title,
+    alt,
+    numbers="{:.2f}",
+    scale=(0, 1),
+    label="weight",
+    row_label="query",
+    column_label="key",
 ):
     """One table of numbers as colours, the numbers written in.  values (T, S); columns = rows unless given.
 
@@ -53,10 +63,12 @@ def heatmap(
     """
     values, columns = _table(values), list(rows if columns is None else columns)
     T, S = values.shape
-    figure = Figure(figsize=(1.6 + 0.62 * S, 0.9 + 0.45 * T), layout="constrained")
+    figure = Figure(figsize=(min(1.6 + 0.62 * S, 9), 0.9 + 0.45 * T), layout="constrained")
     axes = figure.add_subplot()
     image = _draw_table(axes, values, list(rows), columns, Normalize(*scale), colour_map(WEIGHTS), numbers)
     axes.set_ylabel(row_label)
+    axes.xaxis.set_label_position("top")
+    axes.set_xlabel(column_label)
     axes.set_title(title, loc="left", fontsize=11)
     figure.colorbar(image, ax=axes, label=label, shrink=0.9)
     return Picture(figure, alt)
@@ -107,10 +119,10 @@ def shape_walk(steps, d_k, *, title, alt):
         _draw_boxes(axes, block, d_k, x0, y0)
         axes.text(x0 + block.size(2) / 2, y0 - 0.3, name, ha="center", va="bottom", fontsize=8)
         x0 += block.size(2)
-    axes.set(xlim=(-1, x0 + 0.2), ylim=(tallest + 0.1, -1.8), aspect="equal")
+    axes.set(xlim=(-1, x0 + 0.2), ylim=(tallest + 0.1, -1.2), aspect="equal")
     axes.set_axis_off()
     axes.set_title(title, loc="left", fontsize=11)
-    figure.set_size_inches(0.36 * (x0 + 1.2), 0.36 * (tallest + 3))
+    figure.set_size_inches(0.36 * (x0 + 1.2), 0.36 * (tallest + 2.4))
     return Picture(figure, alt)
 
 
@@ -152,6 +164,7 @@ def curves(x, lines, *, title, alt, x_label, y_label, log=True):
     for (name, y), marker, shade in zip(lines.items(), "os^D", shades, strict=False):
         axes.plot(x, y, marker=marker, color=shade, label=name)
         axes.annotate(name, (x[-1], y[-1]), (8, 0), textcoords="offset points", va="center", fontsize=9, color=shade)
+    axes.set_ylim(bottom=0)
     if log:
         axes.set_xscale("log", base=2)
     axes.set_xticks(x, [f"{value:g}" for value in x])
