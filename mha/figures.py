@@ -149,7 +149,8 @@ def bars(rows, *, title, alt, unit, numbers="{:,.0f}"):
         axes.text(left + 0.01 * longest, y, numbers.format(left), va="center", fontsize=8)
     axes.set_yticks(range(len(rows)), rows)
     axes.set(xlim=(0, 1.15 * longest), xlabel=unit)
-    axes.xaxis.set_major_formatter("{x:,g}")
+    axes.xaxis.set_major_formatter("{x:,.12g}")
+    axes.locator_params(axis="x", nbins=5)
     axes.invert_yaxis()
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(title, loc="left", fontsize=11)
@@ -176,7 +177,7 @@ def curves(x, lines, *, title, alt, x_label, y_label, log=True):
 
 
 def differences(values, rows, columns, *, title, alt):
-    """Tiny numbers as colours on a logarithmic scale from 1e-9 to 1: values (rows, columns)."""
+    """Tiny numbers as colours on a logarithmic scale from 1e-9 (or less) to 1: values (rows, columns)."""
     values = _table(values).clamp(min=1e-9)
     figure = Figure(figsize=(2.2 + 0.85 * len(columns), 0.9 + 0.36 * len(rows)), layout="constrained")
     axes = figure.add_subplot()
