@@ -1,0 +1,374 @@
+"""Views that move: one SVG in an `ipywidgets.HTML`, drawn anew at each move of a control.
+
+Sharp on a projector, values on hover, no script, no outside address, no figure left open.  Each view has
+`still()`, the picture for the saved notebook, and `table()`, its numbers as text.
+"""
+
+import ipywidgets
+import numpy as np
+import torch
+from ipywidgets import Checkbox, Dropdown, IntSlider, SelectionSlider
+
+from mha import figures, svg
+from mha.accounting import stack_parameters, table_bytes
+from mha.attention import allowed_heads, scaled_dot_product_attention
+
+SENTENCE = ("Maya", "fed", "her", "cat", ",", "twice")
+SPECIAL = {"[CLS]", "[SEP]", "[PAD]", "<s>", "</s>", "<pad>"}
+
+
+class View:
+    """Controls above one drawing.  `picture`, `table` and `still` are functions of the controls' values.
+
+    picture(**values) returns (parts, width, height, words) for `svg.document`; table(**values) a text;
+    still(**values) a `figures.Picture`.
+    """
+
+    def __init__(self, name, controls, picture, table, still):
+        self.name, self.controls = name, controls
+        self._picture, self._table, self._still = picture, table, still
+        self.html = ipywidgets.HTML()
+        for control in controls.values():
+            control.style.description_width = "initial"  # no label is cut
+            control.observe(self.redraw, names="value")
+        row = ipywidgets.HBox(list(controls.values()), layout=ipywidgets.Layout(flex_flow="row wrap"))
+        self.box = ipywidgets.VBox([row, self.html])
+        self.redraw()
+
+    def values(self):
+        """What the controls say: {name: value}."""
+        return {name: control.value for name, control in self.controls.items()}
+
+    def draw(self):
+        """The drawing of the present state, as text."""
+        return svg.document(*self._picture(**self.values()))
+
+    def table(self):
+        """The numbers of the present state, as text."""
+        return self._table(**self.values())
+
+    def still(self):
+        """The present state as a still picture, with its text alternative."""
+        return self._still(**self.values())
+
+    def redraw(self, change=None):
+        """Show the present state.  What goes wrong is said in the view, until a state that works."""
+        try:
+            self.html.value = self.draw()
+        except Exception as error:
+            words = svg.escape(f"This view failed with {type(error).__name__}: {error}")
+            self.html.value = f'<p role="alert" style="border:3px solid #b00;padding:8px">{words}</p>'
+
+    def _ipython_display_(self):
+        from IPython.display import display
+
+        words = f"The view {self.name} moves while its notebook runs; its picture stands above."
+        model = {"version_major": 2, "version_minor": 0, "model_id": self.box.model_id}
+        display({"application/vnd.jupyter.widget-view+json": model, "text/plain": words}, raw=True)
+
+
+def heads(weights, tokens, key_tokens=None, layer_names=None, batch=None):
+    """All heads of a layer at once, one of them large, one row of it as bars.
+
+    weights: (h, T, S), or (B, h, T, S) with `batch` chosen unless B = 1, or a list of such, one per layer; tensors
+    or arrays.  tokens name the T queries, key_tokens the S keys (the same unless given).
+    Raises TypeError or ValueError, with what to do, for weights that are none, averaged, or do not sum to one.
+    """
+    layers = [_checked(layer, batch) for layer in (weights if _is_per_layer(weights) else [weights])]
+    tokens = [str(token) for token in tokens]
+    keys = tokens if key_tokens is None else [str(token) for token in key_tokens]
+    for layer in layers:
+        _check_counts(layer, tokens, keys)
+    names = layer_names or [f"layer {number}" for number in range(len(layers))]
+    last = min(len(layer) for layer in layers) - 1
+    controls = {
+        "layer": SelectionSlider(options=_numbered(names), description="Layer"),
+        "head": IntSlider(min=0, max=last, description="Head"),
+        "query": SelectionSlider(options=_numbered(tokens), description="Query"),
+        "show": Dropdown(options=["one head", "average", "maximum", "difference"], description="Show"),
+        "other": IntSlider(min=0, max=last, value=min(1, last), description="Minus head"),
+        "lines": Checkbox(description="As lines", indent=False),
+        "hide": Checkbox(description="Hide special tokens", indent=False),
+    }
+    for control, idle in (("layer", len(layers) == 1), ("hide", not SPECIAL & {*tokens, *keys})):
+        controls[control].layout.display = "none" if idle else ""
+
+    def chosen(layer, head, query, show, other, lines, hide):
+        """The layer's maps, the large one, its tokens on both sides, the row of the query, and a title."""
+        t = [i for i, token in enumerate(tokens) if not (hide and token in SPECIAL)]
+        s = [i for i, token in enumerate(keys) if not (hide and token in SPECIAL)]
+        if not t or not s:
+            raise ValueError("every token here is special: untick “Hide special tokens”")
+        maps = layers[layer][:, t][:, :, s]
+        if hide:
+            sums = maps.sum(axis=-1, keepdims=True)
+            maps = np.divide(maps, sums, out=np.zeros_like(maps), where=sums > 0)
+        large, title = {
+            "one head": (maps[head], f"head {head}"),
+            "average": (maps.mean(axis=0), "average of all heads"),
+            "maximum": (maps.max(axis=0), "maximum of all heads"),
+            "difference": (maps[head] - maps[other], f"head {head} minus head {other}"),
+        }[show]
+        title = f"{names[layer]}, {title}" if len(layers) > 1 else title
+        title += ", special tokens hidden and rows renormalised" if hide else ""
+        row = t.index(query) if query in t else 0
+        return maps, large, [tokens[i] for i in t], [keys[i] for i in s], row, title
+
+    def picture(**state):
+        maps, large, rows, columns, row, title = chosen(**state)
+        signed = state["show"] == "difference"
+        parts, y = svg.heads_panel(maps, state["head"] if state["show"] in ("one head", "difference") else None)
+        if state["lines"] and not signed:
+            panel, end = svg.lines_panel(10, y + 30, large, rows, columns, row)
+        else:
+            panel, end = svg.map_panel(10, y + 30, large, rows, columns, row, signed)
+        bars, bars_end = svg.bars_panel(560, y + 64, large[row], columns, f"row of {rows[row]}", signed)
+        words = f"{title}: {rows[row]} gives {_most(large[row], columns)}"
+        return [*parts, svg.text(10, y + 20, title, 15), *panel, *bars], 900, max(end, bars_end) + 10, words
+
+    def table(**state):
+        _, large, rows, columns, _, title = chosen(**state)
+        width = max(6, *map(len, rows), *map(len, columns)) + 1
+        lines = [f"{title}; rows are queries, columns are keys"]
+        lines.append(" " * width + "".join(f"{key:>{width}}" for key in columns))
+        for token, line in zip(rows, large, strict=True):
+            lines.append(f"{token:<{width}}" + "".join(f"{weight:{width}.2f}" for weight in line))
+        return "\n".join(lines)
+
+    def still(**state):
+        maps, large, rows, columns, row, title = chosen(**state)
+        alt = f"{len(maps)} heatmaps, one for each head; {title}: {rows[row]} gives {_most(large[row], columns)}."
+        return figures.head_grid(torch.tensor(maps), rows, columns, title=f"All {len(maps)} heads at once", alt=alt)
+
+    return View("heads", controls, picture, table, still)
+
+
+def softmax_scale():
+    """One query and eight keys of random numbers: how d_k sharpens a row, and √d_k keeps it even."""
+    draws = torch.Generator().manual_seed(0)
+    q, k = torch.randn(512, generator=draws), torch.randn(8, 512, generator=draws)
+    names = [f"key {s}" for s in range(8)]
+    controls = {
+        "d_k": SelectionSlider(options=[4, 8, 16, 32, 64, 128, 256, 512], value=64, description="d_k"),
+        "scaled": Checkbox(description="Divide by √d_k", indent=False),
+    }
+
+    def state(d_k, scaled):
+        scores = k[:, :d_k] @ q[:d_k]
+        row = (scores / d_k**0.5 if scaled else scores).softmax(dim=-1).numpy()
+        division = "divided by √d_k" if scaled else "not divided"
+        return row, names, f"d_k = {d_k}, {division}: the largest weight is {row.max():.2f}"
+
+    return _row_view("softmax_scale", controls, state)
+
+
+def mask(q=None, k=None, tokens=SENTENCE):
+    """One row of attention while you hide keys: what is left stays a distribution; hide all, and it is zero.
+
+    q, k (T, d_k): those of lesson 01, say; random ones unless given.
+    """
+    draws = torch.Generator().manual_seed(0)
+    q, k = (torch.randn(len(tokens), 4, generator=draws) if x is None else x.detach().cpu() for x in (q, k))
+    controls = {"query": SelectionSlider(options=_numbered(tokens), value=min(2, len(tokens) - 1), description="Query")}
+    controls |= {f"hide{s}": Checkbox(description=f"hide {t}", indent=False) for s, t in enumerate(tokens)}
+
+    def state(query, **hidden):
+        seen = ~torch.tensor(list(hidden.values()))
+        row = scaled_dot_product_attention(q[query : query + 1], k, k, seen[None])[1][0].numpy()
+        names = [token if sees else f"{token} (hidden)" for token, sees in zip(tokens, seen.tolist(), strict=True)]
+        sums = f"the row sums to {row.sum():.2f}" if seen.any() else "nothing to see, the row is zero"
+        return row, names, f"{tokens[query]} sees {int(seen.sum())} of {len(tokens)} keys: {sums}"
+
+    return _row_view("mask", controls, state)
+
+
+STEPS = ["project", "split", "transpose", "attend", "transpose back", "merge"]
+PATHS = {  # the calls that make steps 1 to 5; an empty one was forgotten
+    "right": ["view(T, h, d_k)", "transpose(0, 1)", "attend", "transpose(0, 1)", "reshape(T, d)"],
+    "wrong: view without transpose": ["view(h, T, d_k)", "", "attend", "transpose(0, 1)", "reshape(T, d)"],
+    "wrong: merge without transpose": ["view(T, h, d_k)", "transpose(0, 1)", "attend", "", "reshape(T, d)"],
+}
+
+
+def reshape(T=6, h=2, d_k=4):
+    """A small q on its way through the heads and back, on the right path and on two wrong ones.
+
+    Numbers are addresses, token.feature, in the colour of the head that the feature belongs to.  In the step
+    "attend" each token looks at itself alone, so that the addresses stay readable.
+    """
+    controls = {
+        "path": Dropdown(options=list(PATHS), description="Path"),
+        "step": SelectionSlider(options=_numbered(STEPS), description="Step"),
+    }
+    shapes = {"view(T, h, d_k)": (T, h, d_k), "view(h, T, d_k)": (h, T, d_k), "reshape(T, d)": (T, h * d_k)}
+
+    def walk(path, step):
+        """The addresses after this step, and a title."""
+        now, call = figures.addresses(T, h * d_k), "q = x W_Q"
+        for call in PATHS[path][:step]:
+            if call in shapes:
+                now = now.reshape(shapes[call])
+            elif call == "transpose(0, 1)":
+                now = now.transpose(0, 1)
+        return now, f"Step {step}, {STEPS[step]}: {call or 'forgotten'} → shape {tuple(now.shape)}"
+
+    def verdict(path, step):
+        """What to see in this step."""
+        now, _ = walk(path, step)
+        if step in (2, 3):
+            return f"Head 0 holds tokens {_tokens_in(now[0])}." + (" Each looks at itself." if step == 3 else "")
+        if step == 5:
+            return f"Row 0 holds what the heads say of token {_tokens_in(now[0])}."
+        return "Numbers are token.feature; the colour is the head that a feature belongs to."
+
+    def picture(path, step):
+        now, title = walk(path, step)
+        if now.dim() == 2:
+            parts, end = svg.boxes_panel(20, 50, now[None], d_k)
+        elif now.shape[:2] == (T, h):  # tokens first: each row lies in h pieces
+            parts, end = svg.boxes_panel(20, 50, now.transpose(0, 1), d_k, gap=8)
+        else:
+            parts, end = svg.boxes_panel(20, 50, now, d_k)
+            parts += [svg.text(20 + head * (36 * d_k + 40), end + 18, f"head {head}") for head in range(h)]
+        said = verdict(path, step)
+        parts += [svg.text(10, 24, f"{path}. {title}", 15), svg.text(10, end + 46, said, 15)]
+        return parts, 640, end + 60, f"{path}. {title}. {said}"
+
+    def table(path, step):
+        now, title = walk(path, step)
+        rows = [" ".join(f"{a // 100}.{a % 100}" for a in row) for row in now.flatten(0, -2).long().tolist()]
+        return "\n".join([f"{path}. {title}", *rows, verdict(path, step)])
+
+    def still(path, step):
+        stages = {"q": walk(path, 0)[0], "in heads": walk(path, 3)[0], "merged": walk(path, 5)[0]}
+        alt = f"Boxes, {path}. {verdict(path, 2)} {verdict(path, 5)}"
+        return figures.shape_walk(stages, d_k, title=f"Split into heads and merged again, {path}", alt=alt)
+
+    return View("reshape", controls, picture, table, still)
+
+
+def parameter_budget():
+    """d, h, layers, biases and vocabulary: the bar that h does not move, and the tables of weights that it does."""
+    controls = {
+        "d_model": SelectionSlider(options=[32, 64, 128, 256, 512, 768, 1024], value=512, description="d"),
+        "heads": SelectionSlider(options=_offered(512), value=8, description="Heads h"),
+        "layers": IntSlider(value=12, min=1, max=48, description="Layers"),
+        "vocabulary": SelectionSlider(options=[0, 1000, 30522, 50257], description="Vocabulary"),
+        "tokens": SelectionSlider(options=[64, 128, 256, 512, 1024, 2048], value=256, description="Tokens T"),
+        "bias": Checkbox(description="Biases", indent=False),
+    }
+
+    def offer(change):  # only heads that divide the new d; the one chosen stays where it does
+        allowed, held = _offered(change["new"]), controls["heads"].value
+        controls["heads"].options = allowed
+        controls["heads"].value = held if held in allowed else max(h for h in allowed if h <= held)
+
+    controls["d_model"].observe(offer, names="value")
+
+    def count(d_model, heads, layers, vocabulary, tokens, bias):
+        heads = heads if heads in _offered(d_model) else 1  # for the moment between d's move and the new offer
+        pieces = stack_parameters(layers, d_model, heads, bias=bias, vocabulary=vocabulary)
+        tables = {h: layers * table_bytes(h, tokens) / 2**20 for h in (heads, max(_offered(d_model)))}
+        title = f"{sum(pieces.values()):,} parameters with any h"
+        return pieces, tables, title, f"{tables[heads]:,.1f} MiB of attention weights with h = {heads}, T = {tokens}"
+
+    def picture(**values):
+        pieces, tables, title, memory = count(**values)
+        (_, now), (most_heads, most) = next(iter(tables.items())), list(tables.items())[-1]
+        parts, x, total = [svg.text(10, 24, title, 15)], 10.0, sum(pieces.values())
+        for shade, (piece, number) in zip(figures.HEADS, pieces.items(), strict=False):
+            width = 700 * number / total
+            parts.append(svg.cell(x, 34, width, 40, shade, piece if width > 80 else "", f"{piece} {number:,}"))
+            x += width
+        parts.append(svg.text(10, 94, ", ".join(f"{piece} {number:,}" for piece, number in pieces.items())))
+        parts += [svg.text(10, 138, memory, 15), svg.cell(10, 148, 700, 40, "#fff")]
+        parts.append(svg.cell(10, 148, 700 * now / most, 40, figures.WEIGHTS[3], hover=memory))
+        parts.append(svg.text(10, 208, f"The frame is {most:,.1f} MiB: h = {most_heads}. One text, float32."))
+        return parts, 760, 220, f"{title}; {memory}"
+
+    def table(**values):
+        pieces, _, title, memory = count(**values)
+        return "\n".join([title, *(f"{piece:13} {number:>14,}" for piece, number in pieces.items()), memory])
+
+    def still(**values):
+        pieces, _, title, memory = count(**values)
+        rows = {f"h = {h}": pieces for h in dict.fromkeys((1, values["heads"], max(_offered(values["d_model"]))))}
+        alt = f"Equal bars for {', '.join(rows)}: {title}; {memory}."
+        return figures.bars(rows, unit="parameters", title=f"{title}; the tables are another matter", alt=alt)
+
+    return View("parameter_budget", controls, picture, table, still)
+
+
+def _row_view(name, controls, state):
+    """A view of one row of weights as bars.  state(**values) returns the row, its names and a title."""
+
+    def picture(**values):
+        row, names, title = state(**values)
+        parts, end = svg.bars_panel(10, 10, row, names, title)
+        return parts, 560, end + 10, f"{title}; {_most(row, names)}"
+
+    def table(**values):
+        row, names, title = state(**values)
+        return "\n".join([title, *(f"{n:16} {weight:.3f}" for n, weight in zip(names, row, strict=True))])
+
+    def still(**values):
+        row, names, title = state(**values)
+        shares = dict(zip(names, row.tolist(), strict=True))
+        alt = "Bars: " + ", ".join(f"{n} {share:.2f}" for n, share in shares.items()) + "."
+        return figures.bars(shares, unit="weight", numbers="{:.2f}", title=title, alt=alt)
+
+    return View(name, controls, picture, table, still)
+
+
+def _numbered(names):
+    return [(f"{number} {name}", number) for number, name in enumerate(names)]
+
+
+def _offered(d_model):
+    return [h for h in allowed_heads(d_model) if h <= 64]
+
+
+def _tokens_in(addresses):
+    return ", ".join(str(token) for token in (addresses // 100).unique().int().tolist())
+
+
+def _most(row, names):
+    best = int(np.abs(row).argmax())
+    return f"most to {names[best]}, {row[best]:.2f}"
+
+
+def _is_per_layer(weights):
+    """Whether this is a list of layers, and not one layer written as nested lists."""
+    return isinstance(weights, (list, tuple)) and not isinstance(weights[0], (list, tuple))
+
+
+def _checked(weights, batch):
+    """One layer's weights as an array (h, T, S), if they are attention weights."""
+    if weights is None:
+        raise TypeError("weights are None: call the layer with need_weights=True")
+    weights = weights.detach().float().cpu() if isinstance(weights, torch.Tensor) else weights
+    array = np.asarray(weights, dtype=float)
+    wanted = f"weights have shape {array.shape}, wanted (h, T, S) or (B, h, T, S)"
+    if array.ndim == 2:
+        raise ValueError(f"{wanted}: averaged over heads? pass average_attn_weights=False; one head is weights[None]")
+    if array.ndim == 4:
+        if batch is None and len(array) > 1:
+            raise ValueError(f"weights hold {len(array)} texts: choose one, batch=0 to {len(array) - 1}")
+        array = array[batch or 0]
+    if array.ndim != 3:
+        raise ValueError(wanted)
+    sums = array.sum(axis=-1)
+    if not ((np.abs(sums - 1) < 0.02) | (sums == 0)).all():
+        raise ValueError(
+            f"rows of weights sum to {sums.min():.2f} … {sums.max():.2f}, wanted 1: is dropout on (call eval()), "
+            "was softmax taken over another axis than the keys, or are these scores?"
+        )
+    return array
+
+
+def _check_counts(layer, tokens, keys):
+    if layer.shape[1:] != (len(tokens), len(keys)):
+        raise ValueError(
+            f"weights are {layer.shape[1]} × {layer.shape[2]} per head, but there are {len(tokens)} query tokens and "
+            f"{len(keys)} key tokens: give key_tokens, or cut the padding"
+        )

@@ -1,0 +1,159 @@
+"""Pieces of SVG for the moving views: cells, maps, lines and bars, as text.
+
+Palette from `figures`.  Coordinates are in pixels and rounded; nothing has an id, so that views on one page
+cannot get into each other's way.  Each `…_panel` returns its parts and the y at which it ends.
+"""
+
+import base64
+import io
+import math
+from html import escape
+
+import numpy as np
+from matplotlib.colors import to_rgb
+from PIL import Image
+
+from mha.figures import DIFFERENCES, FAINT, HEADS, INK, WEIGHTS
+
+CHOSEN = "#d95f02"
+
+
+def _ramp(stops):
+    """256 colours (256, 3) through these stops."""
+    colours = np.array([to_rgb(stop) for stop in stops])
+    x = np.linspace(0, len(stops) - 1, 256)
+    channels = [np.interp(x, range(len(stops)), channel) for channel in colours.T]
+    return (255 * np.stack(channels, axis=1)).round().astype(np.uint8)
+
+
+RAMPS = {False: _ramp(WEIGHTS), True: _ramp(DIFFERENCES)}  # by: are there negative values?
+HEX = {signed: [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in ramp] for signed, ramp in RAMPS.items()}
+
+
+def levels(values, signed=False):
+    """Where values from 0 (signed: −1) to 1 stand on the ramp, 0 to 255."""
+    return np.clip(255 * ((values + 1) / 2 if signed else values) + 0.5, 0, 255).astype(int)
+
+
+def document(parts, width, height, words):
+    """One drawing: a white page of this size with these parts, and what it shows in words."""
+    return (
+        f'<svg viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" style="max-width:100%;background:#fff"'
+        f' role="img" aria-label="{escape(words)}" font-family="sans-serif" fill="{INK}">'
+        f'<rect width="{width:.0f}" height="{height:.0f}" fill="#fff"/>{"".join(parts)}</svg>'
+    )
+
+
+def text(x, y, words, size=13, anchor="start", more=""):
+    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:.0f}" text-anchor="{anchor}"{more}>{escape(words)}</text>'
+
+
+def frame(x, y, w, h, colour, width=3):
+    place = f'x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}"'
+    return f'<rect {place} fill="none" stroke="{colour}" stroke-width="{width}"/>'
+
+
+def cell(x, y, w, h, fill, words="", hover="", ink=INK):
+    """A box with words in it, and more words on hover."""
+    hover = f"<title>{escape(hover)}</title>" if hover else ""
+    place = f'x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}"'
+    box = f'<rect {place} fill="{fill}" stroke="{FAINT}" stroke-width=".5">{hover}</rect>'
+    return box + (text(x + w / 2, y + h / 2 + 4, words, 12, "middle", f' fill="{ink}"') if words else "")
+
+
+def raster(x, y, w, h, values, signed=False, hover=""):
+    """A table of numbers as one picture, a pixel to a cell, however many cells."""
+    file = io.BytesIO()
+    Image.fromarray(RAMPS[signed][levels(values, signed)]).save(file, "png", compress_level=1)
+    data = base64.b64encode(file.getvalue()).decode()
+    place = f'x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" preserveAspectRatio="none"'
+    picture = f'<image {place} style="image-rendering:pixelated" href="data:image/png;base64,{data}">'
+    return f"{picture}<title>{escape(hover)}</title></image>{frame(x, y, w, h, FAINT, 1)}"
+
+
+def heads_panel(maps, chosen=None, across=12, size=66):
+    """All heads, small, in rows of twelve; the chosen one framed and marked."""
+    parts = []
+    for head, values in enumerate(maps):
+        x, y = 10 + head % across * (size + 7), 20 + head // across * (size + 24)
+        mark = "▾ " if head == chosen else ""
+        parts.append(text(x + size / 2, y - 5, f"{mark}{head}", 12, "middle"))
+        parts.append(raster(x, y, size, size, values, hover=f"head {head}"))
+        if head == chosen:
+            parts.append(frame(x - 2, y - 2, size + 4, size + 4, INK))
+    return parts, 6 + math.ceil(len(maps) / across) * (size + 24)
+
+
+def map_panel(x, y, values, rows, columns, chosen, signed=False):
+    """One table, tokens on both sides, the chosen row framed; cells carry their numbers where there is room."""
+    T, S = values.shape
+    size = min(44.0, 400 / max(T, S))
+    left, top, font = x + 90, y + 60, min(13, size + 3)
+    every = math.ceil(11 / size)  # where labels would touch, only every second or third is written
+    parts = [text(left - 6, top + size * (t + 0.5) + 4, rows[t][:12], font, "end") for t in range(0, T, every)]
+    for s in range(0, S, every):
+        middle = left + size * (s + 0.5)
+        if size > 40:
+            parts.append(text(middle, top - 6, columns[s][:6], font, "middle"))
+        else:
+            turn = f' transform="rotate(-50 {middle + 4:.1f} {top - 6:.1f})"'
+            parts.append(text(middle + 4, top - 6, columns[s][:12], font, "start", turn))
+    if T * S > 600:
+        parts.append(raster(left, top, size * S, size * T, values, signed, "queries down, keys across"))
+    else:
+        parts += _cells(left, top, size, values, rows, columns, signed)
+    parts.append(frame(left, top + size * chosen, size * S, size, CHOSEN))
+    return parts, top + size * T
+
+
+def _cells(left, top, size, values, rows, columns, signed):
+    for t, line in enumerate(levels(values, signed).tolist()):
+        for s, level in enumerate(line):
+            number = f"{values[t, s]:.2f}"
+            dark = not 50 < level < 205 if signed else level > 150
+            words, ink = number if size > 30 else "", "#fff" if dark else INK
+            hover = f"{rows[t]} → {columns[s]}: {number}"
+            yield cell(left + size * s, top + size * t, size, size, HEX[signed][level], words, hover, ink)
+
+
+def lines_panel(x, y, values, rows, columns, chosen):
+    """One table as lines from queries to keys, as opaque as the weight; the chosen query's are thick."""
+    step = min(24.0, 480 / max(values.shape))
+    font = min(13, step)
+    parts = [text(x + 140, y + 20 + step * t, token[:12], font, "end") for t, token in enumerate(rows)]
+    parts += [text(x + 360, y + 20 + step * s, token[:12], font) for s, token in enumerate(columns)]
+    for t, s in zip(*np.nonzero(values > 0.02), strict=True):
+        ends = f'x1="{x + 146:.0f}" y1="{y + 16 + step * t:.1f}" x2="{x + 354:.0f}" y2="{y + 16 + step * s:.1f}"'
+        colour, width = (CHOSEN, 4) if t == chosen else (WEIGHTS[4], 2)
+        style = f'stroke="{colour}" stroke-width="{width}" stroke-opacity="{values[t, s]:.2f}"'
+        hover = escape(f"{rows[t]} → {columns[s]}: {values[t, s]:.2f}")
+        parts.append(f"<line {ends} {style}><title>{hover}</title></line>")
+    return parts, y + 30 + step * max(values.shape)
+
+
+def bars_panel(x, y, row, names, title, signed=False):
+    """A row of weights as bars, each with its name and its number."""
+    step = max(11.0, min(26.0, 420 / len(row)))
+    zero, unit = (x + 210, 90) if signed else (x + 110, 180)
+    font, parts = min(13, step), [text(x, y + 14, title, 15)]
+    for s, (name, weight) in enumerate(zip(names, row.tolist(), strict=True)):
+        top = y + 26 + step * s
+        fill = HEX[signed][levels(np.array(weight if signed else 0.75), signed)]
+        parts.append(text(x + 104, top + step * 0.72, name[:16], font, "end"))
+        left = zero + unit * min(weight, 0)
+        parts.append(cell(left, top + 2, abs(unit * weight), step - 4, fill, "", f"{name} {weight:.3f}"))
+        parts.append(text(zero + unit * max(weight, 0) + 6, top + step * 0.72, f"{weight:.2f}", font))
+    return parts, y + 26 + step * len(row)
+
+
+def boxes_panel(x, y, block, d_k, gap=40):
+    """A tensor (h, T, width) of addresses (`figures.addresses`) as grids of cells, one grid beside the other."""
+    parts, left = [], x
+    for grid in block.long().tolist():
+        for t, line in enumerate(grid):
+            for f, address in enumerate(line):
+                token, feature = divmod(address, 100)
+                shade = HEADS[feature // d_k % len(HEADS)]
+                parts.append(cell(left + 36 * f, y + 30 * t, 36, 30, shade, f"{token}.{feature}"))
+        left += 36 * len(grid[0]) + gap
+    return parts, y + 30 * block.size(1)
