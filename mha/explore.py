@@ -18,10 +18,10 @@ SPECIAL = {"[CLS]", "[SEP]", "[PAD]", "<s>", "</s>", "<pad>"}
 
 
 class View:
-    """Controls above one drawing.  `picture`, `table` and `still` are functions of the controls' values.
+    """Controls above one drawing; shown after its still, which is what a saved notebook keeps.
 
-    picture(**values) returns (parts, width, height, words) for `svg.document`; table(**values) a text;
-    still(**values) a `figures.Picture`.
+    `picture`, `table` and `still` are functions of the controls' values: picture(**values) returns (parts,
+    width, height, words) for `svg.document`, table(**values) a text, still(**values) a `figures.Picture`.
     """
 
     def __init__(self, name, controls, picture, table, still):
@@ -62,7 +62,8 @@ class View:
     def _ipython_display_(self):
         from IPython.display import display
 
-        words = f"The view {self.name} moves while its notebook runs; its picture stands above."
+        display(self.still())
+        words = f"[{self.name}: run this cell for a view that you can move; above is its still picture]"
         model = {"version_major": 2, "version_minor": 0, "model_id": self.box.model_id}
         display({"application/vnd.jupyter.widget-view+json": model, "text/plain": words}, raw=True)
 
@@ -184,7 +185,7 @@ def mask(q=None, k=None, tokens=SENTENCE):
 
 STEPS = ["project", "split", "transpose", "attend", "transpose back", "merge"]
 PATHS = {  # the calls that make steps 1 to 5; an empty one was forgotten
-    "right": ["view(T, h, d_k)", "transpose(0, 1)", "attend", "transpose(0, 1)", "reshape(T, d)"],
+    "right path": ["view(T, h, d_k)", "transpose(0, 1)", "attend", "transpose(0, 1)", "reshape(T, d)"],
     "wrong: view without transpose": ["view(h, T, d_k)", "", "attend", "transpose(0, 1)", "reshape(T, d)"],
     "wrong: merge without transpose": ["view(T, h, d_k)", "transpose(0, 1)", "attend", "", "reshape(T, d)"],
 }
@@ -218,7 +219,7 @@ def reshape(T=6, h=2, d_k=4):
         if step in (2, 3):
             return f"Head 0 holds tokens {_tokens_in(now[0])}." + (" Each looks at itself." if step == 3 else "")
         if step == 5:
-            return f"Row 0 holds what the heads say of token {_tokens_in(now[0])}."
+            return f"Row 0 holds what the heads say of: token {_tokens_in(now[0])}."
         return "Numbers are token.feature; the colour is the head that a feature belongs to."
 
     def picture(path, step):
@@ -242,7 +243,7 @@ def reshape(T=6, h=2, d_k=4):
     def still(path, step):
         stages = {"q": walk(path, 0)[0], "in heads": walk(path, 3)[0], "merged": walk(path, 5)[0]}
         alt = f"Boxes, {path}. {verdict(path, 2)} {verdict(path, 5)}"
-        return figures.shape_walk(stages, d_k, title=f"Split into heads and merged again, {path}", alt=alt)
+        return figures.shape_walk(stages, d_k, title=f"Split into heads and merged again: {path}", alt=alt)
 
     return View("reshape", controls, picture, table, still)
 

@@ -28,6 +28,8 @@ def normal(notebook):
     for number, cell in enumerate((c for c in notebook.cells if c.cell_type == "code"), start=1):
         cell.execution_count = number
         for output in cell.outputs:
+            # A widget lives in its kernel; stored without one it would only say "Loading widget".
+            output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
             if "execution_count" in output:
                 output.execution_count = number
     for cell in notebook.cells:

@@ -1,0 +1,227 @@
+"""The moving views: every state drawn, told in words and guarded.  The browser tests move them for real."""
+
+import itertools
+import xml.etree.ElementTree as ElementTree
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import torch
+
+from mha import explore
+
+TOKENS = ["[CLS]", "Maya", "fed", "<her>", "cat", "&", "[SEP]"]
+
+
+def weights(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).mul(2).softmax(dim=-1)
+
+
+def views():
+    return {
+        "heads": explore.heads(weights(3, 7, 7), TOKENS),
+        "layers": explore.heads([weights(4, 7, 7), weights(4, 7, 7, seed=1)], TOKENS, layer_names=["first", "second"]),
+        "cross": explore.heads(weights(2, 3, 5), list("abc"), key_tokens=list("vwxyz")),
+        "long": explore.heads(weights(2, 40, 40), [f"t{i}" for i in range(40)]),
+        "softmax_scale": explore.softmax_scale(),
+        "mask": explore.mask(),
+        "reshape": explore.reshape(),
+        "parameter_budget": explore.parameter_budget(),
+    }
+
+
+every_view = pytest.mark.parametrize("name", views())
+
+
+def choices(control):
+    """All values of a control, or seven of them."""
+    if hasattr(control, "options"):
+        return [option[1] if isinstance(option, tuple) else option for option in control.options][:7]
+    if isinstance(control.value, bool):
+        return [False, True]
+    return sorted({control.min, control.value, control.max})
+
+
+def states(view):
+    """Move each control over its whole range, and after that each pair of neighbours together."""
+    for one, two in zip(view.controls, [*list(view.controls)[1:], *list(view.controls)[:1]], strict=True):
+        for a, b in itertools.product(choices(view.controls[one]), choices(view.controls[two])):
+            if a in choices(view.controls[one]):  # a move of the first may change what the second offers
+                view.controls[one].value = a
+            if b in choices(view.controls[two]):
+                view.controls[two].value = b
+            yield view.values()
+
+
+@every_view
+def test_every_state_is_drawn_told_and_tabled(name):
+    view, drawings = views()[name], set()
+    for state in states(view):
+        drawing = view.html.value
+        assert drawing == view.draw(), state
+        page = ElementTree.fromstring(drawing)
+        assert page.tag == "svg" and page.get("role") == "img" and len(page.get("aria-label")) > 10
+        assert not any(element.get("id") for element in page.iter())
+        for forbidden in ("<script", "http", "nan", "url("):
+            assert forbidden not in drawing.replace("data:image/png;base64,", ""), state
+        assert len(view.table().splitlines()) > 2
+        drawings.add(drawing)
+    assert len(drawings) > 4
+    assert not plt.get_fignums()
+
+
+@every_view
+def test_the_still_says_what_it_shows(name):
+    still = views()[name].still()
+    assert still.png.startswith(b"\x89PNG") and len(still.alt.split()) > 5
+
+
+@every_view
+def test_every_control_has_its_label_and_nothing_beyond_old_ipywidgets(name):
+    for control in views()[name].controls.values():
+        assert control.description and control.style.description_width == "initial"
+        assert type(control).__name__ in ("SelectionSlider", "IntSlider", "Dropdown", "Checkbox")
+
+
+def test_two_views_do_not_share_a_state():
+    one, two = explore.mask(), explore.mask()
+    before = two.html.value
+    one.controls["hide0"].value = True
+    assert two.html.value == before != one.html.value and one.box.model_id != two.box.model_id
+
+
+def test_an_error_is_shown_in_the_view_until_a_state_that_works():
+    view = explore.heads(weights(2, 2, 2), ["[CLS]", "[SEP]"])
+    good = view.html.value
+    view.controls["hide"].value = True
+    assert 'role="alert"' in view.html.value and "untick" in view.html.value
+    view.controls["hide"].value = False
+    assert view.html.value == good
+
+
+def numbers(view):
+    """The numbers of a table, row by row."""
+    rows = []
+    for line in view.table().splitlines():
+        try:
+            rows.append([float(word) for word in line.split()[1:]])
+        except ValueError:
+            continue
+    return np.array([row for row in rows if row])
+
+
+def shares(view):
+    """The weights of a table of one row: the last word of each line but the title."""
+    return np.array([float(line.split()[-1]) for line in view.table().splitlines()[1:]])
+
+
+def test_the_table_holds_the_head_the_average_the_maximum_and_the_difference():
+    given = weights(3, 7, 7)
+    view = explore.heads(given, [f"t{i}" for i in range(7)])
+    view.controls["head"].value, view.controls["other"].value = 2, 0
+    wanted = {
+        "one head": given[2],
+        "average": given.mean(0),
+        "maximum": given.amax(0),
+        "difference": given[2] - given[0],
+    }
+    for show, values in wanted.items():
+        view.controls["show"].value = show
+        assert np.allclose(numbers(view), values, atol=0.00501), show
+
+
+def test_hidden_special_tokens_leave_rows_that_sum_to_one_and_it_is_said():
+    given = weights(1, 7, 7)
+    view = explore.heads(given, TOKENS)
+    view.controls["hide"].value = True
+    kept = given[0, 1:-1, 1:-1]
+    assert np.allclose(numbers(view), kept / kept.sum(-1, keepdim=True), atol=0.00501)
+    assert "renormalised" in view.html.value and "[CLS]" not in view.html.value and "renormalised" in view.table()
+
+
+def test_a_line_is_as_opaque_as_its_weight_however_many_heads():
+    for heads in (1, 12):
+        view = explore.heads(torch.eye(3).expand(heads, 3, 3), list("abc"))
+        view.controls["lines"].value = True
+        lines = [element for element in ElementTree.fromstring(view.html.value).iter() if element.tag == "line"]
+        assert len(lines) == 3 and {line.get("stroke-opacity") for line in lines} == {"1.00"}
+
+
+def test_dividing_keeps_the_row_even_and_not_dividing_sharpens_it():
+    view = explore.softmax_scale()
+    largest = {}
+    for divided, d_k in itertools.product((False, True), (4, 512)):
+        view.controls["scaled"].value, view.controls["d_k"].value = divided, d_k
+        largest[divided, d_k] = shares(view).max()
+        assert abs(shares(view).sum() - 1) < 0.005
+    assert largest[False, 512] > 0.95 > 0.6 > largest[True, 512]
+
+
+def test_a_masked_row_stays_a_distribution_and_a_fully_hidden_one_is_zero():
+    view = explore.mask()
+    for s in range(6):
+        assert abs(shares(view).sum() - 1) < 0.005
+        view.controls[f"hide{s}"].value = True
+    assert shares(view).sum() == 0 and "the row is zero" in view.html.value and "6 keys" in view.html.value
+
+
+def test_only_the_right_path_brings_every_address_home():
+    view = explore.reshape()
+    home = None
+    for path in explore.PATHS:
+        view.controls["path"].value = path
+        view.controls["step"].value = 0
+        start = view.table().splitlines()[1:-1]
+        view.controls["step"].value = 5
+        back = view.table().splitlines()[1:-1]
+        assert (back == start) == (path == "right path")
+        home = home or start
+    assert len(home) == 6
+
+
+def test_heads_move_the_tables_and_not_the_parameters():
+    view = explore.parameter_budget()
+    seen = set()
+    for h in (1, 8, 64):
+        view.controls["heads"].value = h
+        parameters, *_, memory = view.table().splitlines()
+        seen.add(parameters)
+        assert memory.startswith(f"{12 * h * 256 * 256 * 4 / 2**20:,.1f} MiB")
+    assert len(seen) == 1
+    for d_model, held in ((768, 64), (32, 32)):  # 64 heads divide 768; for 32 they become 32
+        view.controls["d_model"].value = d_model
+        assert view.values()["heads"] == held
+
+
+def test_a_large_map_stays_a_small_text():
+    view = explore.heads(weights(12, 64, 64), [f"t{i}" for i in range(64)])
+    assert len(view.html.value) < 200_000
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (None, "need_weights=True"),
+        (weights(3, 3), "average_attn_weights=False"),
+        (weights(2, 2, 3, 3), "batch=0 to 1"),
+        (weights(2, 4, 3), "4 × 3 per head, but there are 3 query tokens and 3 key tokens"),
+        (weights(2, 3, 3).transpose(1, 2), "another axis than the keys"),
+        (weights(2, 3, 3) * 2, "is dropout on"),
+        (torch.full((2, 3, 3), float("nan")), "wanted 1"),
+        (weights(1, 1, 1, 2, 3, 3), "wanted (h, T, S)"),
+    ],
+)
+def test_what_is_not_one_texts_weights_per_head_is_refused_with_advice(given, said):
+    with pytest.raises((TypeError, ValueError)) as refusal:
+        explore.heads(given, ["a", "b", "c"])
+    assert said in str(refusal.value)
+
+
+def test_arrays_lists_batches_and_empty_rows_are_taken():
+    given = weights(2, 3, 3)
+    drawn = explore.heads(given, list("abc")).draw()
+    assert explore.heads(given.numpy(), list("abc")).draw() == drawn
+    assert explore.heads(given.tolist(), list("abc")).draw() == drawn
+    assert explore.heads(torch.stack([weights(2, 3, 3, seed=5), given]), list("abc"), batch=1).draw() == drawn
+    given[:, 0] = 0  # a query that may see nothing
+    assert "most to a, 0.00" in explore.heads(given, list("abc")).draw()
