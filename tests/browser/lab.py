@@ -120,6 +120,41 @@ class Lesson:
         )
         self.wait_for_idle(seconds)
 
+    def cell(self, number):
+        return self.page.locator(".jp-Cell").nth(number)
+
+    def view(self, number):
+        """The drawing in this cell's output."""
+        return self.cell(number).locator("svg[role=img]")
+
+    def cells_with_views(self):
+        """The numbers of the cells whose output moves."""
+        cells = self.page.locator(".jp-Cell")
+        return [number for number in range(cells.count()) if cells.nth(number).locator("svg[role=img]").count()]
+
+    def run_cell(self, number, wait=True):
+        """Run one cell by the keyboard; wait until it has run."""
+        prompt = self.cell(number).locator(".jp-InputPrompt")
+        before = prompt.inner_text()
+        self.cell(number).locator(".jp-InputArea-editor").click()
+        self.page.keyboard.press("Control+Enter")
+        if wait:
+            self.page.wait_for_function(
+                r"""([number, before]) => {
+                    const cell = document.querySelectorAll('.jp-Cell')[number]
+                    const now = cell.querySelector('.jp-InputPrompt').textContent
+                    return now != before && /\[\d+\]/.test(now) }""",
+                arg=[number, before],
+                timeout=60_000,
+            )
+            self.wait_for_idle()
+
+    def restart_kernel(self):
+        self.menu("Kernel", "kernelmenu:restart")
+        self.page.locator(".jp-Dialog button.jp-mod-accept").click()
+        self.page.wait_for_selector(".jp-Dialog", state="detached")
+        self.wait_for_idle()
+
     def errors(self):
         """The error outputs on the page."""
         return self.page.locator(

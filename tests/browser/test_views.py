@@ -1,0 +1,195 @@
+"""Every lesson in a real JupyterLab in Chromium: Run All, and views moved with the keyboard."""
+
+import base64
+import io
+import shutil
+
+import nbformat
+import numpy as np
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+from PIL import Image
+
+from tests.browser.lab import CHROMIUM, ROOT, Lesson, browser, server
+from tests.outputs import METADATA
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="NOT CHECKED: no Chromium here, so no view was moved")
+LESSONS = sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
+CELLS = [
+    "import torch\nfrom mha import explore\n"
+    "weights = torch.randn(12, 16, 16, generator=torch.Generator().manual_seed(0)).mul(2).softmax(dim=-1)\n"
+    "view = explore.heads(weights, [f't{i}' for i in range(16)])\nview",
+    "explore.mask()",
+    "import matplotlib.pyplot as plt\nprint('open figures:', len(plt.get_fignums()))\nprint(view.values()['head'])",
+    "import time\ntime.sleep(3)",
+]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """(Chromium, the address of a JupyterLab over copies of the lessons and a page of views)."""
+    folder = tmp_path_factory.mktemp("lessons")
+    for name in LESSONS:
+        shutil.copy(ROOT / "notebooks" / name, folder)
+    page = new_notebook(cells=[new_code_cell(source) for source in CELLS], metadata=METADATA)
+    nbformat.write(page, folder / "views.ipynb")
+    with server(folder) as address, browser() as chromium:
+        yield chromium, address
+
+
+@pytest.fixture
+def open_lesson(lab):
+    """A function that opens a notebook and runs all of it; what its console says is looked at in the end."""
+    opened = []
+
+    def opening(name):
+        opened.append(Lesson(*lab, name))
+        opened[-1].run_all()
+        return opened[-1]
+
+    yield opening
+    for lesson in opened:
+        lesson.close()
+        assert not lesson.complaints
+
+
+def pixels(lesson, view):
+    return np.asarray(Image.open(io.BytesIO(view.screenshot())).convert("L"))
+
+
+def text(view):
+    return view.evaluate("view => view.outerHTML")
+
+
+def press(lesson, cell, key="ArrowRight", slider=0):
+    """Press a key on a slider of this cell's view."""
+    handle = lesson.cell(cell).locator(".noUi-handle:visible").nth(slider)
+    handle.focus()
+    handle.press(key)
+
+
+def wait_for_change(lesson, cell, before):
+    lesson.page.wait_for_function(
+        """([cell, before]) => document.querySelectorAll('.jp-Cell')[cell]
+                                     .querySelector('svg[role=img]').outerHTML != before""",
+        arg=[cell, before],
+        timeout=20_000,
+    )
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_a_lesson_runs_to_its_end_and_its_views_move(open_lesson, name):
+    lesson = open_lesson(name)
+    assert not lesson.errors()
+    cells = lesson.cells_with_views()
+    assert cells
+    for cell in cells:
+        view = lesson.view(cell)
+        view.scroll_into_view_if_needed()
+        words, before = text(view), pixels(lesson, view)
+        press(lesson, cell)
+        wait_for_change(lesson, cell, words)
+        after = pixels(lesson, view)
+        assert before.shape != after.shape or (before != after).mean() > 0.0005
+
+
+def test_nothing_is_blank_between_two_states(open_lesson):
+    lesson = open_lesson("views.ipynb")
+    view, frames = lesson.view(0), []
+    view.scroll_into_view_if_needed()
+    box = view.bounding_box()
+    camera = lesson.page.context.new_cdp_session(lesson.page)
+
+    def keep(event):
+        frames.append(event["data"])
+        camera.send("Page.screencastFrameAck", {"sessionId": event["sessionId"]})
+
+    camera.on("Page.screencastFrame", keep)
+    camera.send("Page.startScreencast", {"format": "png", "everyNthFrame": 1})
+    for move in range(20):
+        before = text(view)
+        press(lesson, 0, "ArrowRight" if move % 2 == 0 else "ArrowLeft")
+        wait_for_change(lesson, 0, before)
+    camera.send("Page.stopScreencast")
+    assert len(frames) >= 10
+    for frame in frames:
+        assert ink(frame, box) > 0.02, "a blank frame"
+    assert view.bounding_box() == box  # nothing jumped
+
+
+def ink(frame, box):
+    """The share of a frame's pixels inside the box that are not white."""
+    picture = np.asarray(Image.open(io.BytesIO(base64.b64decode(frame))).convert("L"))
+    x, y, width, height = (int(box[key]) for key in ("x", "y", "width", "height"))
+    return (picture[max(y, 0) : y + height, x : x + width] < 200).mean()
+
+
+def test_two_views_on_one_page_move_apart(open_lesson):
+    lesson = open_lesson("views.ipynb")
+    heads, mask = text(lesson.view(0)), text(lesson.view(1))
+    press(lesson, 1)
+    wait_for_change(lesson, 1, mask)
+    assert text(lesson.view(0)) == heads
+    mask = text(lesson.view(1))
+    press(lesson, 0)
+    wait_for_change(lesson, 0, heads)
+    assert text(lesson.view(1)) == mask
+
+
+def test_a_view_run_again_ten_times_is_one_view_and_opens_no_figure(open_lesson):
+    lesson = open_lesson("views.ipynb")
+    for _ in range(10):
+        lesson.run_cell(0)
+    assert lesson.cell(0).locator("svg[role=img]").count() == 1
+    before = text(lesson.view(0))
+    press(lesson, 0)
+    wait_for_change(lesson, 0, before)
+    lesson.run_cell(2)
+    assert lesson.cell(2).locator(".jp-OutputArea-output").inner_text().split("\n")[:2] == ["open figures: 0", "1"]
+
+
+def test_a_view_moved_during_a_long_cell_catches_up(open_lesson):
+    lesson = open_lesson("views.ipynb")
+    before = text(lesson.view(0))
+    lesson.run_cell(3, wait=False)
+    for _ in range(8):
+        press(lesson, 0)
+    lesson.wait_for_idle()
+    wait_for_change(lesson, 0, before)
+    lesson.run_cell(2)
+    assert lesson.cell(2).locator(".jp-OutputArea-output").inner_text().split("\n")[1] == "8"
+    lesson.page.wait_for_function(
+        "() => document.querySelectorAll('.jp-Cell')[0].querySelector('svg[role=img]').ariaLabel.startsWith('head 8')"
+    )
+
+
+def test_a_kernel_restarted_under_a_view_leaves_a_usable_page(open_lesson):
+    lesson = open_lesson("views.ipynb")
+    lesson.restart_kernel()
+    assert lesson.view(0).is_visible()  # the last drawing stays
+    press(lesson, 0)
+    for cell in (0, 1):
+        lesson.run_cell(cell)
+        before = text(lesson.view(cell))
+        press(lesson, cell)
+        wait_for_change(lesson, cell, before)
+
+
+def test_every_control_is_reached_by_tab_and_moved_by_keys(open_lesson):
+    lesson = open_lesson("views.ipynb")
+    wanted = lesson.cell(0).locator(".noUi-handle:visible, select:visible, input[type=checkbox]:visible").count()
+    assert wanted == 5  # head, query, show, minus head, as lines
+    lesson.cell(0).locator(".noUi-handle:visible").first.focus()
+    reached = []
+    for _ in range(wanted):
+        reached.append(lesson.page.evaluate("document.activeElement.outerHTML.slice(0, 60)"))
+        before = text(lesson.view(0))
+        is_checkbox = lesson.page.evaluate("document.activeElement.type == 'checkbox'")
+        if is_checkbox:
+            lesson.page.keyboard.press("Space")
+            wait_for_change(lesson, 0, before)
+        elif not lesson.page.evaluate("document.activeElement.tagName == 'SELECT'"):
+            lesson.page.keyboard.press("ArrowRight")
+        lesson.page.keyboard.press("Tab")
+    tags = [tag.split()[0] for tag in reached]
+    assert tags.count("<div") == 3 and tags.count("<select") == 1 and tags.count("<input") == 1, reached
