@@ -29,10 +29,12 @@ lint: $(READY)  ## look for slips in the code, lessons included
 
 bench: $(READY)  ## how fast it is, as ratios in one run
 	$(BIN)/python -m tests.bench
+	$(BIN)/python -m tests.browser.latency
 
-$(READY): requirements.txt
+$(READY): requirements.txt tests/colab.txt
 	@$(PYTHON) -c "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))" || \
 		{ echo "The course needs Python 3.11, 3.12 or 3.13: make PYTHON=/path/to/python3.12"; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -r requirements.txt
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --upgrade --target .venv/colab -r tests/colab.txt
 	@touch $(READY)

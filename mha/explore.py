@@ -27,9 +27,10 @@ class View:
     def __init__(self, name, controls, picture, table, still):
         self.name, self.controls = name, controls
         self._picture, self._table, self._still = picture, table, still
-        self.html = ipywidgets.HTML()
+        self.html, self.paused = ipywidgets.HTML(), False
         for control in controls.values():
             control.style.description_width = "initial"  # no label is cut
+            control.layout.width = {SelectionSlider: "340px", IntSlider: "300px"}.get(type(control), "auto")
             control.observe(self.redraw, names="value")
         row = ipywidgets.HBox(list(controls.values()), layout=ipywidgets.Layout(flex_flow="row wrap"))
         self.box = ipywidgets.VBox([row, self.html])
@@ -53,11 +54,14 @@ class View:
 
     def redraw(self, change=None):
         """Show the present state.  What goes wrong is said in the view, until a state that works."""
+        if self.paused:
+            return
         try:
             self.html.value = self.draw()
         except Exception as error:
             words = svg.escape(f"This view failed with {type(error).__name__}: {error}")
-            self.html.value = f'<p role="alert" style="border:3px solid #b00;padding:8px">{words}</p>'
+            look = "border:3px solid #b00;padding:8px;background:#fff;color:#222"
+            self.html.value = f'<p role="alert" style="{look}">{words}</p>'
 
     def _ipython_display_(self):
         from IPython.display import display
@@ -76,11 +80,13 @@ def heads(weights, tokens, key_tokens=None, layer_names=None, batch=None):
     Raises TypeError or ValueError, with what to do, for weights that are none, averaged, or do not sum to one.
     """
     layers = [_checked(layer, batch) for layer in (weights if _is_per_layer(weights) else [weights])]
-    tokens = [str(token) for token in tokens]
-    keys = tokens if key_tokens is None else [str(token) for token in key_tokens]
+    tokens = _printable(tokens)
+    keys = tokens if key_tokens is None else _printable(key_tokens)
     for layer in layers:
         _check_counts(layer, tokens, keys)
-    names = layer_names or [f"layer {number}" for number in range(len(layers))]
+    names = [f"layer {number}" for number in range(len(layers))] if layer_names is None else list(layer_names)
+    if len(names) != len(layers):
+        raise ValueError(f"layer_names has {len(names)} names for {len(layers)} layers: give one for each")
     last = min(len(layer) for layer in layers) - 1
     controls = {
         "layer": SelectionSlider(options=_numbered(names), description="Layer"),
@@ -94,15 +100,27 @@ def heads(weights, tokens, key_tokens=None, layer_names=None, batch=None):
     for control, idle in (("layer", len(layers) == 1), ("hide", not SPECIAL & {*tokens, *keys})):
         controls[control].layout.display = "none" if idle else ""
 
+    def enable(change=None):  # a control that would do nothing is grey
+        show = controls["show"].value
+        controls["head"].disabled = show in ("average", "maximum")
+        controls["other"].disabled, controls["lines"].disabled = show != "difference", show == "difference"
+
+    controls["show"].observe(enable, names="value")
+    enable()
+
     def chosen(layer, head, query, show, other, lines, hide):
-        """The layer's maps, the large one, its tokens on both sides, the row of the query, and a title."""
+        """The layer's maps, the large one, its tokens on both sides, the row of the query, and two titles."""
         t = [i for i, token in enumerate(tokens) if not (hide and token in SPECIAL)]
         s = [i for i, token in enumerate(keys) if not (hide and token in SPECIAL)]
         if not t or not s:
             raise ValueError("every token here is special: untick “Hide special tokens”")
         maps = layers[layer][:, t][:, :, s]
+        row = t.index(query) if query in t else 0
+        said = f"row of {tokens[t[row]]}" + ("" if query in t else f" ({tokens[query]} is hidden)")
         if hide:
             sums = maps.sum(axis=-1, keepdims=True)
+            if show == "one head":
+                said += f", {sums[head, row, 0]:.2f} of it left"
             maps = np.divide(maps, sums, out=np.zeros_like(maps), where=sums > 0)
         large, title = {
             "one head": (maps[head], f"head {head}"),
@@ -112,23 +130,22 @@ def heads(weights, tokens, key_tokens=None, layer_names=None, batch=None):
         }[show]
         title = f"{names[layer]}, {title}" if len(layers) > 1 else title
         title += ", special tokens hidden and rows renormalised" if hide else ""
-        row = t.index(query) if query in t else 0
-        return maps, large, [tokens[i] for i in t], [keys[i] for i in s], row, title
+        return maps, large, [tokens[i] for i in t], [keys[i] for i in s], row, title, said
 
     def picture(**state):
-        maps, large, rows, columns, row, title = chosen(**state)
+        maps, large, rows, columns, row, title, said = chosen(**state)
         signed = state["show"] == "difference"
         parts, y = svg.heads_panel(maps, state["head"] if state["show"] in ("one head", "difference") else None)
         if state["lines"] and not signed:
             panel, end = svg.lines_panel(10, y + 30, large, rows, columns, row)
         else:
             panel, end = svg.map_panel(10, y + 30, large, rows, columns, row, signed)
-        bars, bars_end = svg.bars_panel(560, y + 64, large[row], columns, f"row of {rows[row]}", signed)
-        words = f"{title}: {rows[row]} gives {_most(large[row], columns)}"
-        return [*parts, svg.text(10, y + 20, title, 15), *panel, *bars], 900, max(end, bars_end) + 10, words
+        bars, bars_end = svg.bars_panel(560, y + 64, large[row], columns, said, signed)
+        parts += [svg.text(10, y + 20, title, 15), *svg.legend(720, y + 9, signed), *panel, *bars]
+        return parts, 900, max(end, bars_end) + 10, f"{title}; {said}: {_most(large[row], columns)}"
 
     def table(**state):
-        _, large, rows, columns, _, title = chosen(**state)
+        _, large, rows, columns, _, title, _ = chosen(**state)
         width = max(6, *map(len, rows), *map(len, columns)) + 1
         lines = [f"{title}; rows are queries, columns are keys"]
         lines.append(" " * width + "".join(f"{key:>{width}}" for key in columns))
@@ -137,8 +154,8 @@ def heads(weights, tokens, key_tokens=None, layer_names=None, batch=None):
         return "\n".join(lines)
 
     def still(**state):
-        maps, large, rows, columns, row, title = chosen(**state)
-        alt = f"{len(maps)} heatmaps, one for each head; {title}: {rows[row]} gives {_most(large[row], columns)}."
+        maps, large, rows, columns, row, title, said = chosen(**state)
+        alt = f"{len(maps)} heatmaps, one for each head; {title}; {said}: {_most(large[row], columns)}."
         return figures.head_grid(torch.tensor(maps), rows, columns, title=f"All {len(maps)} heads at once", alt=alt)
 
     return View("heads", controls, picture, table, still)
@@ -146,7 +163,7 @@ def heads(weights, tokens, key_tokens=None, layer_names=None, batch=None):
 
 def softmax_scale():
     """One query and eight keys of random numbers: how d_k sharpens a row, and √d_k keeps it even."""
-    draws = torch.Generator().manual_seed(0)
+    draws = torch.Generator().manual_seed(2)
     q, k = torch.randn(512, generator=draws), torch.randn(8, 512, generator=draws)
     names = [f"key {s}" for s in range(8)]
     controls = {
@@ -217,7 +234,8 @@ def reshape(T=6, h=2, d_k=4):
         """What to see in this step."""
         now, _ = walk(path, step)
         if step in (2, 3):
-            return f"Head 0 holds tokens {_tokens_in(now[0])}." + (" Each looks at itself." if step == 3 else "")
+            simple = " Here each looks at itself alone, to keep the addresses readable." if step == 3 else ""
+            return f"Head 0 holds tokens {_tokens_in(now[0])}.{simple}"
         if step == 5:
             return f"Row 0 holds what the heads say of: token {_tokens_in(now[0])}."
         return "Numbers are token.feature; the colour is the head that a feature belongs to."
@@ -225,15 +243,13 @@ def reshape(T=6, h=2, d_k=4):
     def picture(path, step):
         now, title = walk(path, step)
         if now.dim() == 2:
-            parts, end = svg.boxes_panel(20, 50, now[None], d_k)
-        elif now.shape[:2] == (T, h):  # tokens first: each row lies in h pieces
-            parts, end = svg.boxes_panel(20, 50, now.transpose(0, 1), d_k, gap=8)
-        else:
-            parts, end = svg.boxes_panel(20, 50, now, d_k)
-            parts += [svg.text(20 + head * (36 * d_k + 40), end + 18, f"head {head}") for head in range(h)]
+            parts, _ = svg.boxes_panel(20, 50, now[None], d_k)
+        else:  # one grid for each step along the first axis: h heads, or T tokens
+            parts, _ = svg.boxes_panel(20, 50, now, d_k, "head" if len(now) == h else "token")
+        end = 50 + 30 * T
         said = verdict(path, step)
         parts += [svg.text(10, 24, f"{path}. {title}", 15), svg.text(10, end + 46, said, 15)]
-        return parts, 640, end + 60, f"{path}. {title}. {said}"
+        return parts, 780, end + 60, f"{path}. {title}. {said}"
 
     def table(path, step):
         now, title = walk(path, step)
@@ -261,13 +277,14 @@ def parameter_budget():
 
     def offer(change):  # only heads that divide the new d; the one chosen stays where it does
         allowed, held = _offered(change["new"]), controls["heads"].value
+        view.paused = True  # no drawing between the two moves
         controls["heads"].options = allowed
         controls["heads"].value = held if held in allowed else max(h for h in allowed if h <= held)
+        view.paused = False
 
     controls["d_model"].observe(offer, names="value")
 
     def count(d_model, heads, layers, vocabulary, tokens, bias):
-        heads = heads if heads in _offered(d_model) else 1  # for the moment between d's move and the new offer
         pieces = stack_parameters(layers, d_model, heads, bias=bias, vocabulary=vocabulary)
         tables = {h: layers * table_bytes(h, tokens) / 2**20 for h in (heads, max(_offered(d_model)))}
         title = f"{sum(pieces.values()):,} parameters with any h"
@@ -276,12 +293,15 @@ def parameter_budget():
     def picture(**values):
         pieces, tables, title, memory = count(**values)
         (_, now), (most_heads, most) = next(iter(tables.items())), list(tables.items())[-1]
-        parts, x, total = [svg.text(10, 24, title, 15)], 10.0, sum(pieces.values())
+        parts, x, full = [svg.text(10, 24, title, 15), svg.cell(10, 34, 700, 40, "#fff")], 10.0, 10_000
+        while full < sum(pieces.values()):
+            full *= 10
         for shade, (piece, number) in zip(figures.HEADS, pieces.items(), strict=False):
-            width = 700 * number / total
+            width = 700 * number / full
             parts.append(svg.cell(x, 34, width, 40, shade, piece if width > 80 else "", f"{piece} {number:,}"))
             x += width
-        parts.append(svg.text(10, 94, ", ".join(f"{piece} {number:,}" for piece, number in pieces.items())))
+        said = ", ".join(f"{piece} {number:,}" for piece, number in pieces.items())
+        parts.append(svg.text(10, 94, f"{said}. The frame is {full:,}."))
         parts += [svg.text(10, 138, memory, 15), svg.cell(10, 148, 700, 40, "#fff")]
         parts.append(svg.cell(10, 148, 700 * now / most, 40, figures.WEIGHTS[3], hover=memory))
         parts.append(svg.text(10, 208, f"The frame is {most:,.1f} MiB: h = {most_heads}. One text, float32."))
@@ -297,7 +317,8 @@ def parameter_budget():
         alt = f"Equal bars for {', '.join(rows)}: {title}; {memory}."
         return figures.bars(rows, unit="parameters", title=f"{title}; the tables are another matter", alt=alt)
 
-    return View("parameter_budget", controls, picture, table, still)
+    view = View("parameter_budget", controls, picture, table, still)
+    return view
 
 
 def _row_view(name, controls, state):
@@ -321,11 +342,18 @@ def _row_view(name, controls, state):
     return View(name, controls, picture, table, still)
 
 
+def _printable(tokens):
+    """Tokens as text, made visible where they would not print."""
+    return [token if token.isprintable() and token.strip() else repr(token) for token in map(str, tokens)]
+
+
 def _numbered(names):
+    """Options for a slider, each with its number: tokens may repeat."""
     return [(f"{number} {name}", number) for number, name in enumerate(names)]
 
 
 def _offered(d_model):
+    """Head counts to choose from: those that divide d, as far as 64."""
     return [h for h in allowed_heads(d_model) if h <= 64]
 
 
@@ -334,6 +362,9 @@ def _tokens_in(addresses):
 
 
 def _most(row, names):
+    """What a row gives to whom."""
+    if not row.any():
+        return "nothing to anybody, it is zero"
     best = int(np.abs(row).argmax())
     return f"most to {names[best]}, {row[best]:.2f}"
 
@@ -355,16 +386,26 @@ def _checked(weights, batch):
     if array.ndim == 4:
         if batch is None and len(array) > 1:
             raise ValueError(f"weights hold {len(array)} texts: choose one, batch=0 to {len(array) - 1}")
+        if not 0 <= (batch or 0) < len(array):
+            raise ValueError(f"batch={batch}, but weights hold {len(array)} texts: choose 0 to {len(array) - 1}")
         array = array[batch or 0]
-    if array.ndim != 3:
+    elif array.ndim == 3 and batch is not None:
+        raise ValueError(f"{wanted} when batch={batch} is chosen: were heads averaged? pass average_attn_weights=False")
+    if array.ndim != 3 or not array.size:
         raise ValueError(wanted)
-    sums = array.sum(axis=-1)
-    if not ((np.abs(sums - 1) < 0.02) | (sums == 0)).all():
-        raise ValueError(
-            f"rows of weights sum to {sums.min():.2f} … {sums.max():.2f}, wanted 1: is dropout on (call eval()), "
-            "was softmax taken over another axis than the keys, or are these scores?"
-        )
+    if not np.isfinite(array).all() or array.min() < 0:
+        raise ValueError("weights hold NaN or numbers below 0: are these scores, or the output of a row with no keys?")
+    rows, columns = array.sum(axis=-1), array.sum(axis=-2)
+    if not (_near_one(rows) | (rows == 0)).all():
+        hint = "is dropout on (call eval()), or are these scores?"
+        if _near_one(columns).all():
+            hint = "columns do: softmax was taken over the queries, use dim=-1"
+        raise ValueError(f"rows of weights sum to {rows.min():.2f} … {rows.max():.2f}, wanted 1; {hint}")
     return array
+
+
+def _near_one(sums):
+    return np.abs(sums - 1) < 0.02
 
 
 def _check_counts(layer, tokens, keys):

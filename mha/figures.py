@@ -82,7 +82,8 @@ def head_grid(weights, rows, columns=None, *, title, alt, names=None, numbers=No
     h, T, S = weights.shape
     across = min(h, 4)
     down = -(-h // across)
-    figure = Figure(figsize=(1 + across * (0.7 + 0.3 * S), 0.5 + down * (0.9 + 0.27 * T)), layout="constrained")
+    width, height = min(0.7 + 0.3 * S, 3.4), min(0.9 + 0.27 * T, 3.4)
+    figure = Figure(figsize=(1 + across * width, 0.5 + down * height), layout="constrained")
     grid = figure.subplots(down, across, squeeze=False)
     for head, axes in enumerate(grid.flat):
         if head >= h:
@@ -199,13 +200,17 @@ def _table(values):
 def _draw_table(axes, values, rows, columns, norm, colours, numbers, size=9):
     """One table on the axes: tokens on both sides, keys above; a cell's number in white where it is dark."""
     image = axes.imshow(values.numpy(), cmap=colours, norm=norm, aspect="auto")
-    axes.set_xticks(range(len(columns)), columns, fontsize=size, rotation=0 if max(map(len, columns)) < 7 else 40)
-    axes.set_yticks(range(len(rows)), rows, fontsize=size)
+    upright = len(columns) <= 8 and max(map(len, columns)) < 7
+    for ticks, names in ((axes.set_xticks, columns), (axes.set_yticks, rows)):
+        every = -(-len(names) // 24)  # where labels would touch, only every second or third is written
+        ticks(range(0, len(names), every), names[::every], fontsize=size)
+    axes.tick_params(axis="x", rotation=0 if upright else 60)
     axes.tick_params(length=0, top=False, bottom=False, labeltop=True, labelbottom=False)
-    axes.set_xticks([s - 0.5 for s in range(1, len(columns))], minor=True)
-    axes.set_yticks([t - 0.5 for t in range(1, len(rows))], minor=True)
-    axes.grid(which="minor", color="white", linewidth=1)
-    axes.tick_params(which="minor", length=0)
+    if len(rows) * len(columns) <= 400:
+        axes.set_xticks([s - 0.5 for s in range(1, len(columns))], minor=True)
+        axes.set_yticks([t - 0.5 for t in range(1, len(rows))], minor=True)
+        axes.grid(which="minor", color="white", linewidth=1)
+        axes.tick_params(which="minor", length=0)
     if numbers:
         for t, row in enumerate(values.tolist()):
             for s, value in enumerate(row):

@@ -44,6 +44,11 @@ def document(parts, width, height, words):
     )
 
 
+def short(token, most=12):
+    """A token as a label, cut with a sign that it was."""
+    return token if len(token) <= most else token[: most - 1] + "…"
+
+
 def text(x, y, words, size=13, anchor="start", more=""):
     return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:.0f}" text-anchor="{anchor}"{more}>{escape(words)}</text>'
 
@@ -71,6 +76,13 @@ def raster(x, y, w, h, values, signed=False, hover=""):
     return f"{picture}<title>{escape(hover)}</title></image>{frame(x, y, w, h, FAINT, 1)}"
 
 
+def legend(x, y, signed=False):
+    """The colour scale, from 0 (signed: −1) to 1."""
+    steps = [cell(x + 12 * i, y, 12, 12, HEX[signed][round(i * 255 / 10)]) for i in range(11)]
+    low = "-1" if signed else "0"
+    return [text(x - 6, y + 11, low, 12, "end"), *steps, text(x + 138, y + 11, "1", 12)]
+
+
 def heads_panel(maps, chosen=None, across=12, size=66):
     """All heads, small, in rows of twelve; the chosen one framed and marked."""
     parts = []
@@ -88,16 +100,17 @@ def map_panel(x, y, values, rows, columns, chosen, signed=False):
     """One table, tokens on both sides, the chosen row framed; cells carry their numbers where there is room."""
     T, S = values.shape
     size = min(44.0, 400 / max(T, S))
-    left, top, font = x + 90, y + 60, min(13, size + 3)
-    every = math.ceil(11 / size)  # where labels would touch, only every second or third is written
-    parts = [text(left - 6, top + size * (t + 0.5) + 4, rows[t][:12], font, "end") for t in range(0, T, every)]
-    for s in range(0, S, every):
+    left, top, font = x + 90, y + 60, 12
+    every = math.ceil(12 / size)  # where labels would touch, only every second or third is written
+    labelled = range(chosen % every, T, every)
+    parts = [text(left - 6, top + size * (t + 0.5) + 4, short(rows[t]), font, "end") for t in labelled]
+    for s in range(0, S, math.ceil(18 / size)):  # turned labels need more room
         middle = left + size * (s + 0.5)
         if size > 40:
-            parts.append(text(middle, top - 6, columns[s][:6], font, "middle"))
+            parts.append(text(middle, top - 6, short(columns[s], 6), font, "middle"))
         else:
             turn = f' transform="rotate(-50 {middle + 4:.1f} {top - 6:.1f})"'
-            parts.append(text(middle + 4, top - 6, columns[s][:12], font, "start", turn))
+            parts.append(text(middle + 4, top - 6, short(columns[s]), font, "start", turn))
     if T * S > 600:
         parts.append(raster(left, top, size * S, size * T, values, signed, "queries down, keys across"))
     else:
@@ -120,8 +133,8 @@ def lines_panel(x, y, values, rows, columns, chosen):
     """One table as lines from queries to keys, as opaque as the weight; the chosen query's are thick."""
     step = min(24.0, 480 / max(values.shape))
     font = min(13, step)
-    parts = [text(x + 140, y + 20 + step * t, token[:12], font, "end") for t, token in enumerate(rows)]
-    parts += [text(x + 360, y + 20 + step * s, token[:12], font) for s, token in enumerate(columns)]
+    parts = [text(x + 140, y + 20 + step * t, short(token), font, "end") for t, token in enumerate(rows)]
+    parts += [text(x + 360, y + 20 + step * s, short(token), font) for s, token in enumerate(columns)]
     for t, s in zip(*np.nonzero(values > 0.02), strict=True):
         ends = f'x1="{x + 146:.0f}" y1="{y + 16 + step * t:.1f}" x2="{x + 354:.0f}" y2="{y + 16 + step * s:.1f}"'
         colour, width = (CHOSEN, 4) if t == chosen else (WEIGHTS[4], 2)
@@ -131,29 +144,33 @@ def lines_panel(x, y, values, rows, columns, chosen):
     return parts, y + 30 + step * max(values.shape)
 
 
-def bars_panel(x, y, row, names, title, signed=False):
-    """A row of weights as bars, each with its name and its number."""
-    step = max(11.0, min(26.0, 420 / len(row)))
-    zero, unit = (x + 210, 90) if signed else (x + 110, 180)
-    font, parts = min(13, step), [text(x, y + 14, title, 15)]
-    for s, (name, weight) in enumerate(zip(names, row.tolist(), strict=True)):
-        top = y + 26 + step * s
-        fill = HEX[signed][levels(np.array(weight if signed else 0.75), signed)]
-        parts.append(text(x + 104, top + step * 0.72, name[:16], font, "end"))
+def bars_panel(x, y, row, names, title, signed=False, most=20):
+    """A row of weights as bars, each with its name and its number; of a long row the `most` largest, in order."""
+    largest = sorted(np.argsort(-np.abs(row), kind="stable")[:most].tolist())
+    title = title if len(row) <= most else f"{title}, its {most} largest weights"
+    zero, unit, parts = x + (200 if signed else 120), 90 if signed else 170, [text(x, y + 14, title, 15)]
+    for line, s in enumerate(largest):
+        top, weight = y + 26 + 23 * line, round(float(row[s]), 3) + 0.0
+        fill = DIFFERENCES[1 if weight < 0 else 5] if signed else WEIGHTS[3]
+        number = f"{weight:+.2f}" if signed else f"{weight:.2f}"
+        parts.append(text(x + 114, top + 16, short(names[s], 15), 13, "end"))
         left = zero + unit * min(weight, 0)
-        parts.append(cell(left, top + 2, abs(unit * weight), step - 4, fill, "", f"{name} {weight:.3f}"))
-        parts.append(text(zero + unit * max(weight, 0) + 6, top + step * 0.72, f"{weight:.2f}", font))
-    return parts, y + 26 + step * len(row)
+        parts.append(cell(left, top + 2, abs(unit * weight), 19, fill, "", f"{names[s]} {weight:.3f}"))
+        parts.append(text(zero + unit * max(weight, 0) + 6, top + 16, number, 13))
+    return parts, y + 26 + 23 * len(largest)
 
 
-def boxes_panel(x, y, block, d_k, gap=40):
-    """A tensor (h, T, width) of addresses (`figures.addresses`) as grids of cells, one grid beside the other."""
+def boxes_panel(x, y, block, d_k, name=""):
+    """A tensor (n, rows, width) of addresses (`figures.addresses`) as n grids side by side, each with its name."""
     parts, left = [], x
-    for grid in block.long().tolist():
+    width = min(36, 700 / len(block) / (block.size(2) + 0.5))
+    for number, grid in enumerate(block.long().tolist()):
         for t, line in enumerate(grid):
             for f, address in enumerate(line):
                 token, feature = divmod(address, 100)
                 shade = HEADS[feature // d_k % len(HEADS)]
-                parts.append(cell(left + 36 * f, y + 30 * t, 36, 30, shade, f"{token}.{feature}"))
-        left += 36 * len(grid[0]) + gap
+                parts.append(cell(left + width * f, y + 30 * t, width, 30, shade, f"{token}.{feature}"))
+        if name:
+            parts.append(text(left, y + 30 * len(grid) + 18, f"{name} {number}"))
+        left += width * (len(grid[0]) + 0.5)
     return parts, y + 30 * block.size(1)

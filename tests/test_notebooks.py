@@ -16,6 +16,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import torch
+from nbconvert import HTMLExporter
 
 import mha.attention
 from tests.outputs import NOTEBOOKS, ignored, normal
@@ -102,6 +103,19 @@ def test_every_figure_has_a_text_alternative(path):
                 alt = output.metadata["image/png"]["alt"]
                 assert len(alt.split()) > 5 and output.data["text/plain"] == alt
                 assert following is not None and following.text.startswith(f"In words: {alt}")
+
+
+@every_lesson
+def test_without_a_kernel_a_saved_lesson_is_readable(path):
+    page, _ = HTMLExporter().from_filename(path)
+    assert "Loading widget" not in page and "interactive(children" not in page and "widget-view" not in page
+    images = re.findall(r"<img[^>]*>", page)
+    figures = sum("image/png" in output.get("data", {}) for cell in code_cells(path) for output in cell.outputs)
+    assert len(images) == figures >= 2
+    assert all(len(re.search(r'alt="([^"]*)"', image).group(1).split()) > 5 for image in images)
+    assert page.count("run this cell for a view that you can move") == path.read_text("utf-8").count(
+        "run this cell for"
+    )
 
 
 def test_no_link_is_dead():
