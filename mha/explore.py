@@ -7,7 +7,7 @@ Sharp on a projector, values on hover, no script, no outside address, no figure 
 import ipywidgets
 import numpy as np
 import torch
-from ipywidgets import Checkbox, Dropdown, IntSlider, SelectionSlider
+from ipywidgets import Checkbox, IntSlider, SelectionSlider  # a dropdown loses its arrow keys to JupyterLab
 
 from mha import figures, svg
 from mha.accounting import stack_parameters, table_bytes
@@ -30,7 +30,8 @@ class View:
         self.html, self.paused = ipywidgets.HTML(), False
         for control in controls.values():
             control.style.description_width = "initial"  # no label is cut
-            control.layout.width = {SelectionSlider: "340px", IntSlider: "300px"}.get(type(control), "auto")
+            control.layout.margin = "2px 18px 2px 2px"
+            control.layout.width = {SelectionSlider: "380px", IntSlider: "300px"}.get(type(control), "auto")
             control.observe(self.redraw, names="value")
         row = ipywidgets.HBox(list(controls.values()), layout=ipywidgets.Layout(flex_flow="row wrap"))
         self.box = ipywidgets.VBox([row, self.html])
@@ -92,7 +93,7 @@ def heads(weights, tokens, key_tokens=None, layer_names=None, batch=None):
         "layer": SelectionSlider(options=_numbered(names), description="Layer"),
         "head": IntSlider(min=0, max=last, description="Head"),
         "query": SelectionSlider(options=_numbered(tokens), description="Query"),
-        "show": Dropdown(options=["one head", "average", "maximum", "difference"], description="Show"),
+        "show": SelectionSlider(options=["one head", "average", "maximum", "difference"], description="Show"),
         "other": IntSlider(min=0, max=last, value=min(1, last), description="Minus head"),
         "lines": Checkbox(description="As lines", indent=False),
         "hide": Checkbox(description="Hide special tokens", indent=False),
@@ -203,8 +204,8 @@ def mask(q=None, k=None, tokens=SENTENCE):
 STEPS = ["project", "split", "transpose", "attend", "transpose back", "merge"]
 PATHS = {  # the calls that make steps 1 to 5; an empty one was forgotten
     "right path": ["view(T, h, d_k)", "transpose(0, 1)", "attend", "transpose(0, 1)", "reshape(T, d)"],
-    "wrong: view without transpose": ["view(h, T, d_k)", "", "attend", "transpose(0, 1)", "reshape(T, d)"],
-    "wrong: merge without transpose": ["view(T, h, d_k)", "transpose(0, 1)", "attend", "", "reshape(T, d)"],
+    "wrong split": ["view(h, T, d_k)", "", "attend", "transpose(0, 1)", "reshape(T, d)"],
+    "wrong merge": ["view(T, h, d_k)", "transpose(0, 1)", "attend", "", "reshape(T, d)"],
 }
 
 
@@ -215,7 +216,7 @@ def reshape(T=6, h=2, d_k=4):
     "attend" each token looks at itself alone, so that the addresses stay readable.
     """
     controls = {
-        "path": Dropdown(options=list(PATHS), description="Path"),
+        "path": SelectionSlider(options=list(PATHS), description="Path"),
         "step": SelectionSlider(options=_numbered(STEPS), description="Step"),
     }
     shapes = {"view(T, h, d_k)": (T, h, d_k), "view(h, T, d_k)": (h, T, d_k), "reshape(T, d)": (T, h * d_k)}

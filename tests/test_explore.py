@@ -84,7 +84,7 @@ def test_the_still_says_what_it_shows(name):
 def test_every_control_has_its_label_and_nothing_beyond_old_ipywidgets(name):
     for control in views()[name].controls.values():
         assert control.description and control.style.description_width == "initial"
-        assert type(control).__name__ in ("SelectionSlider", "IntSlider", "Dropdown", "Checkbox")
+        assert type(control).__name__ in ("SelectionSlider", "IntSlider", "Checkbox")
 
 
 def test_two_views_do_not_share_a_state():
