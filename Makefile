@@ -10,7 +10,7 @@ help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1  \t/p' Makefile | expand -t 18
 
 lab: $(READY)  ## open the course, on lesson 01
-	$(BIN)/jupyter lab notebooks/01_single_head.ipynb
+	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/01_single_head.ipynb
 
 test: $(READY)  ## all tests, and every stored output of every lesson, on this machine
 	$(BIN)/python -m pytest
