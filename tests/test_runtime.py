@@ -1,0 +1,61 @@
+"""Where the course runs: device, seed, files, the set-up line, the race."""
+
+import os
+
+import pytest
+import torch
+
+from mha import runtime
+
+
+def test_the_device_is_the_cpu_unless_asked(monkeypatch):
+    monkeypatch.delenv("MHA_DEVICE", raising=False)
+    assert runtime.device() == torch.device("cpu")
+    monkeypatch.setenv("MHA_DEVICE", "meta")
+    assert runtime.device() == torch.device("meta")
+
+
+@pytest.mark.parametrize("name", ["cuda", "nonsense", "cuda:99"])
+def test_a_device_that_is_not_there_is_refused_in_one_sentence(monkeypatch, name):
+    if name == "cuda" and torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    monkeypatch.setenv("MHA_DEVICE", name)
+    with pytest.raises(RuntimeError) as refusal:
+        runtime.device()
+    assert str(refusal.value).startswith(f"MHA_DEVICE={name} cannot be used here") and "\n" not in str(refusal.value)
+    assert str(refusal.value).endswith("unset it to run on the CPU")
+
+
+def test_the_same_seed_draws_the_same():
+    runtime.seed(3)
+    first = torch.randn(4)
+    runtime.seed(3)
+    assert torch.equal(torch.randn(4), first)
+    runtime.seed(4)
+    assert not torch.equal(torch.randn(4), first)
+
+
+def test_a_file_of_the_course_is_found_from_anywhere_and_a_missing_one_is_named(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert runtime.data_path("README.md").read_text("utf-8").startswith("# Data")
+    with pytest.raises(FileNotFoundError, match=r"nothing\.json is not in .*data"):
+        runtime.data_path("nothing.json")
+
+
+def test_set_up_prints_one_line_with_versions_device_and_place(monkeypatch, tmp_path, capsys):
+    monkeypatch.delenv("MHA_DEVICE", raising=False)
+    for folder, place in (
+        (runtime.PACKAGE.parent / "notebooks", os.path.join("..", "mha")),
+        (tmp_path, runtime.PACKAGE),
+    ):
+        monkeypatch.chdir(folder)
+        assert runtime.setup() == torch.device("cpu")
+        (line,) = capsys.readouterr().out.splitlines()
+        assert torch.__version__ in line and "device cpu" in line and line.endswith(f"mha from {place}")
+
+
+def test_a_race_takes_turns_and_warms_up_once():
+    calls = []
+    times = runtime.race({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, repeats=3)
+    assert calls == ["a", "b"] * 4
+    assert list(times) == ["a", "b"] and all(0 <= milliseconds < 1000 for milliseconds in times.values())
