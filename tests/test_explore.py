@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from mha import explore
+from mha import explore, figures, svg
 
 TOKENS = ["[CLS]", "Maya", "fed", "<her>", "cat", "&", "[SEP]"]
 
@@ -159,6 +159,22 @@ def test_dividing_keeps_the_row_even_and_not_dividing_sharpens_it():
         largest[divided, d_k] = shares(view).max()
         assert abs(shares(view).sum() - 1) < 0.005
     assert largest[False, 512] > 0.95 > 0.6 > largest[True, 512]
+
+
+def test_dividing_takes_the_square_root_of_d_k_off_every_odds():
+    view, odds = explore.softmax_scale(), {}
+    view.controls["d_k"].value = 4
+    for divided in (False, True):
+        view.controls["scaled"].value = divided
+        first, second = np.sort(shares(view))[-2:][::-1]
+        odds[divided] = np.log(first / second)
+    assert odds[False] / odds[True] == pytest.approx(2, abs=0.1)
+
+
+def test_the_colour_scale_runs_from_nothing_to_everything():
+    assert svg.levels(np.array([0, 0.5, 1])).tolist() == [0, 128, 255]
+    assert svg.levels(np.array([-1, 0, 1]), signed=True).tolist() == [0, 128, 255]
+    assert svg.HEX[False][0] == figures.WEIGHTS[0] and svg.HEX[False][255] == figures.WEIGHTS[-1]
 
 
 def test_a_masked_row_stays_a_distribution_and_a_fully_hidden_one_is_zero():

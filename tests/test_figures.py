@@ -61,6 +61,14 @@ def test_the_arrow_leads_to_a_step_but_not_to_a_wrong_one():
     assert (pixels(right) < 60).sum() > (pixels(wrong) < 60).sum() + 50
 
 
+def test_a_box_has_the_colour_of_the_head_that_its_feature_belongs_to():
+    colours = [tuple(int(shade[i : i + 2], 16) for i in (1, 3, 5)) for shade in figures.HEADS[:2]]
+    for head in (0, 1):
+        drawn = pixels(figures.shape_walk({"q": ADDRESSES[:, 2 * head : 2 * head + 2]}, 2, **WORDS))
+        seen = [(drawn == colour).all(axis=-1).sum() > 1000 for colour in colours]
+        assert seen == [head == 0, head == 1]
+
+
 def test_weights_of_more_than_one_text_are_refused_with_advice():
     with pytest.raises(ValueError, match=r"choose one text, weights\[0\]"):
         figures.head_grid(torch.zeros(2, 3, 4, 4), "abcd", **WORDS)
