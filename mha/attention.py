@@ -120,7 +120,8 @@ def _without_autocast(kind):
 def _fused_attention(q, k, v, mask):
     """The context of `scaled_dot_product_attention`, by PyTorch's fused kernel, which keeps no weights."""
     if mask is not None:
-        mask = torch.atleast_2d(_checked_mask(mask, (*q.shape[:-1], k.size(-2)), q.device))
+        mask = _checked_mask(mask, (*q.shape[:-1], k.size(-2)), q.device)
+        mask = mask if mask.dim() > 1 else torch.atleast_2d(mask)  # the kernel takes no mask (S,)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 
@@ -178,14 +179,11 @@ def _checked_mask(mask, shape, device):
         raise ValueError(
             f"mask is on {mask.device}, the tokens on {device}: build it there, or mask.to({str(device)!r})"
         )
-    wanted = f"wanted shape broadcastable to {tuple(shape)}"
-    if 2 < mask.dim() < len(shape):
-        raise ValueError(
-            f"mask has shape {tuple(mask.shape)}, {wanted}: it would be read as one mask per head; "
-            "for one mask per text, use mask.unsqueeze(1)"
-        )
+    per_head = 2 < mask.dim() < len(shape)
     pairs = zip(reversed(mask.shape), reversed(shape), strict=False)
-    if mask.dim() > len(shape) or any(m not in (1, s) for m, s in pairs):
+    if per_head or mask.dim() > len(shape) or any(m not in (1, s) for m, s in pairs):
+        hint = ": it would be read as one mask per head; for one mask per text, use mask.unsqueeze(1)"
+        wanted = f"wanted shape broadcastable to {tuple(shape)}{hint if per_head else ''}"
         raise ValueError(f"mask has shape {tuple(mask.shape)}, {wanted}")
     return mask
 

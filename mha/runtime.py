@@ -2,6 +2,7 @@
 
 import os
 import platform
+import random
 import statistics
 import time
 from pathlib import Path
@@ -51,15 +52,16 @@ def setup():
 def race(runners, repeats=15):
     """Median milliseconds of each function in a dict, run in turns so that a busy moment hits all alike.
 
+    Each round is shuffled, since what ran just before leaves the caches and the memory warm or cold.
     Returns {name: milliseconds}.  One round of warming up is not counted; a GPU is waited for.
     """
     wait = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
     times = {name: [] for name in runners}
-    for _ in range(repeats + 1):
-        for name, run in runners.items():
+    for turn in range(repeats + 1):
+        for name in random.Random(turn).sample(list(runners), len(runners)):
             wait()
             start = time.perf_counter()
-            run()
+            runners[name]()
             wait()
             times[name].append(1000 * (time.perf_counter() - start))
     return {name: statistics.median(taken[1:]) for name, taken in times.items()}

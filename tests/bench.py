@@ -50,7 +50,10 @@ def main():
         for masked in (False, True):
             for train in (False, True):
                 with torch.set_grad_enabled(train):
-                    ms = race(contestants(B, T, d, h, masked, train), repeats=41)
+                    roads = contestants(B, T, d, h, masked, train)
+                    ms = {}
+                    for pair in (("ours", "nn"), ("ours fused", "by hand")):
+                        ms |= race({name: roads[name] for name in pair}, repeats=61)
                 words = ("causal" if masked else "none", "forward+backward" if train else "forward")
                 print(f"{(B, T, d, h)!s:22}{words[0]:8}{words[1]:18}", end="")
                 print(f"{ms['ours'] / ms['nn']:<30.2f}{ms['ours fused'] / ms['by hand']:.2f}")

@@ -55,8 +55,17 @@ def test_set_up_prints_one_line_with_versions_device_and_place(monkeypatch, tmp_
 
 
 def test_a_race_takes_turns_and_its_medians_leave_the_first_round_out(monkeypatch):
-    calls, clock = [], iter([0, 9, 9, 18, 18, 19, 19, 22, 22, 24, 24, 28, 28, 31, 31, 36])  # seconds, as it is read
-    monkeypatch.setattr(runtime.time, "perf_counter", lambda: next(clock))
-    times = runtime.race({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, repeats=3)
-    assert calls == ["a", "b"] * 4
-    assert times == {"a": 2000, "b": 4000}  # of 1, 2, 3 and of 3, 4, 5 seconds; the first round took 9
+    calls, clock = [], [0]
+    monkeypatch.setattr(runtime.time, "perf_counter", lambda: clock[0])
+
+    def runner(name, seconds):
+        def run():
+            calls.append(name)
+            clock[0] += seconds.pop(0)
+
+        return run
+
+    times = runtime.race({"a": runner("a", [9, 1, 2, 3]), "b": runner("b", [9, 3, 5, 4])}, repeats=3)
+    assert [sorted(calls[turn : turn + 2]) for turn in range(0, 8, 2)] == [["a", "b"]] * 4
+    assert calls != ["a", "b"] * 4  # neither always comes after the other
+    assert times == {"a": 2000, "b": 4000}
