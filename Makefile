@@ -12,7 +12,7 @@ help:  ## this list
 lab: $(READY)  ## open the course, on lesson 01
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/01_single_head.ipynb
 
-test: $(READY)  ## all tests, and every stored output of every lesson, on this machine
+test: $(READY)  ## all tests, and every stored output but times and pixels, on this machine
 	$(BIN)/python -m pytest
 
 test-gpu: $(READY)  ## the lessons' stored outputs, on this machine's GPU

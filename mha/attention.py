@@ -114,7 +114,7 @@ def allowed_heads(d_model):
 
 def _without_autocast(kind):
     """Where autocast, if this kind of device has it, does not take float32 products back to half precision."""
-    return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()
+    return nullcontext() if kind == "meta" else torch.autocast(kind, enabled=False)
 
 
 def _fused_attention(q, k, v, mask):
@@ -180,12 +180,15 @@ def _checked_mask(mask, shape, device):
             f"mask is on {mask.device}, the tokens on {device}: build it there, or mask.to({str(device)!r})"
         )
     per_head = 2 < mask.dim() < len(shape)
-    pairs = zip(reversed(mask.shape), reversed(shape), strict=False)
-    if per_head or mask.dim() > len(shape) or any(m not in (1, s) for m, s in pairs):
+    if per_head or mask.dim() > len(shape) or not _broadcasts(mask.shape, shape[len(shape) - mask.dim() :]):
         hint = ": it would be read as one mask per head; for one mask per text, use mask.unsqueeze(1)"
         wanted = f"wanted shape broadcastable to {tuple(shape)}{hint if per_head else ''}"
         raise ValueError(f"mask has shape {tuple(mask.shape)}, {wanted}")
     return mask
+
+
+def _broadcasts(sizes, wanted):
+    return all(size in (1, want) for size, want in zip(sizes, wanted, strict=True))
 
 
 def as_bool(mask):

@@ -187,7 +187,13 @@ def mask(q=None, k=None, tokens=SENTENCE):
     q, k (T, d_k): those of lesson 01, say; random ones unless given.
     """
     draws = torch.Generator().manual_seed(0)
-    q, k = (torch.randn(len(tokens), 4, generator=draws) if x is None else x.detach().cpu() for x in (q, k))
+    if (q is None) != (k is None):
+        raise ValueError("mask() takes both q and k, or neither: their scores make the row")
+    q, k = (torch.randn(len(tokens), 4, generator=draws) if x is None else torch.as_tensor(x).cpu() for x in (q, k))
+    if q.shape != k.shape or q.shape[:-1] != (len(tokens),):
+        shapes = f"q has shape {tuple(q.shape)} and k {tuple(k.shape)}"
+        raise ValueError(f"{shapes}, wanted (T, d_k) with T = {len(tokens)}, one row for each token")
+    q, k = q.detach().float(), k.detach().float()
     controls = {"query": SelectionSlider(options=_numbered(tokens), value=min(2, len(tokens) - 1), description="Query")}
     controls |= {f"hide{s}": Checkbox(description=f"hide {t}", indent=False) for s, t in enumerate(tokens)}
 
@@ -336,6 +342,7 @@ def _row_view(name, controls, state):
 
     def still(**values):
         row, names, title = state(**values)
+        names = names if len(set(names)) == len(names) else [f"{s} {n}" for s, n in enumerate(names)]  # bars need keys
         shares = dict(zip(names, row.tolist(), strict=True))
         alt = "Bars: " + ", ".join(f"{n} {share:.2f}" for n, share in shares.items()) + "."
         return figures.bars(shares, unit="weight", numbers="{:.2f}", title=title, alt=alt)
@@ -372,6 +379,8 @@ def _most(row, names):
 
 def _is_per_layer(weights):
     """Whether this is a list of layers, and not one layer written as nested lists."""
+    if isinstance(weights, (list, tuple)) and not weights:
+        raise ValueError("weights are an empty list, wanted one table (h, T, S) for each layer: was the model run?")
     return isinstance(weights, (list, tuple)) and not isinstance(weights[0], (list, tuple))
 
 

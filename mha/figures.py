@@ -138,7 +138,7 @@ def bars(rows, *, title, alt, unit, numbers="{:,.0f}"):
     pieces = list(dict.fromkeys(piece for row in rows.values() for piece in row))
     figure = Figure(figsize=(7.5, 0.9 + 0.38 * len(rows)), layout="constrained")
     axes = figure.add_subplot()
-    longest = max(sum(row.values()) for row in rows.values())
+    longest = max(sum(row.values()) for row in rows.values()) or 1
     for y, row in enumerate(rows.values()):
         left = 0
         for piece, value in row.items():

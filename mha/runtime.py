@@ -17,7 +17,7 @@ def device():
 
     Raises RuntimeError if that one is not there.
     """
-    name = os.environ.get("MHA_DEVICE", "cpu")
+    name = os.environ.get("MHA_DEVICE") or "cpu"
     try:
         return torch.zeros(0, device=name).device
     except (RuntimeError, AssertionError, NotImplementedError) as error:

@@ -110,3 +110,10 @@ def test_table_bytes_are_those_of_the_weights(dtype, B, T, S):
 def test_heads_that_do_not_divide_the_width_are_refused(function):
     with pytest.raises(ValueError, match="d_model=10 is not divisible by num_heads=3; nearest that work: 2, 5"):
         function(10, 3)
+
+
+def test_sizes_below_one_are_refused_and_the_stack_has_the_papers_sizes_unless_told():
+    for h, d_k in ((0, 4), (2, -4)):
+        with pytest.raises(ValueError, match=f"num_heads={h} and d_k={d_k} must be at least 1"):
+            attention_parameters(8, h, d_k=d_k)
+    assert stack_parameters() == stack_parameters(12, 512, 8)

@@ -1,5 +1,7 @@
 """The moving views: every state drawn, told in words and guarded.  The browser tests move them for real."""
 
+import base64
+import io
 import itertools
 import os
 import subprocess
@@ -11,6 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from mha import explore, figures, svg
 
@@ -272,6 +275,73 @@ def test_one_move_of_the_width_draws_no_state_between():
     view.html.observe(lambda change: drawn.append(view.values()["heads"]), names="value")
     view.controls["d_model"].value = 768
     assert set(drawn) == {8}
+
+
+def test_mask_keeps_every_bar_of_a_repeated_token_and_refuses_half_its_input():
+    assert explore.mask(tokens=("the", "cat", "the", "mat")).still().alt.count("the") == 2
+    q = weights(3, 4).numpy()
+    assert len(shares(explore.mask(q, q, list("abc")))) == 3
+    with pytest.raises(ValueError, match="both q and k"):
+        explore.mask(q)
+    with pytest.raises(ValueError, match="with T = 2"):
+        explore.mask(q, q, ["a", "b"])
+    with pytest.raises(ValueError, match="empty list"):
+        explore.heads([], ["a"])
+
+
+def test_the_row_in_the_bars_is_the_query_of_the_head_that_is_chosen():
+    given = weights(2, 7, 7)
+    view = explore.heads(given, TOKENS)
+    view.controls["head"].value, view.controls["query"].value, view.controls["hide"].value = 1, 3, True
+    best = given[1, 3, 1:-1].argmax().item() + 1
+    share = given[1, 3, best] / given[1, 3, 1:-1].sum()
+    words = ElementTree.fromstring(view.html.value).get("aria-label")
+    left = given[1, 3, 1:-1].sum()
+    assert f"row of <her>, {left:.2f} of it left: most to {TOKENS[best]}, {share:.2f}" in words
+
+
+def test_rows_a_little_off_are_rounding_and_rows_far_off_are_not():
+    explore.heads(weights(2, 7, 7).bfloat16(), TOKENS)
+    with pytest.raises(ValueError, match="wanted 1"):
+        explore.heads(weights(2, 7, 7) * 1.1, TOKENS)
+
+
+def rectangles(parts):
+    return [element.attrib for element in ElementTree.fromstring(f"<g>{''.join(parts)}</g>").iter("rect")]
+
+
+def test_a_map_has_its_queries_down_its_keys_across_and_the_chosen_row_framed():
+    values = np.array([[0.9, 0.1, 0.0], [0.2, 0.3, 0.5]])
+    parts, _ = svg.map_panel(10, 0, values, list("ab"), list("xyz"), chosen=1)
+    *cells, frame = rectangles(parts)
+    assert [cell["fill"] for cell in cells] == [svg.HEX[False][level] for level in svg.levels(values).flatten()]
+    assert frame["y"] == cells[3]["y"] and frame["stroke"] == svg.CHOSEN
+    titles = [t.text for t in ElementTree.fromstring(f"<g>{''.join(parts)}</g>").iter("title")]
+    assert titles[2] == "a → z: 0.00" and titles[5] == "b → z: 0.50"
+
+
+def test_a_raster_is_its_table_a_pixel_to_a_cell():
+    values = np.array([[0.9, 0.1, 0.0], [0.2, 0.3, 0.5]])
+    picture = ElementTree.fromstring(f"<g>{svg.raster(0, 0, 9, 6, values)}</g>").find("image").get("href")
+    pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(picture.partition(",")[2]))))
+    assert (pixels == svg.RAMPS[False][svg.levels(values)]).all()
+
+
+def test_lines_run_from_queries_to_keys_and_the_chosen_querys_are_thick():
+    values = np.array([[0.1, 0.9, 0.0], [0.0, 0.0, 1.0]])
+    parts, _ = svg.lines_panel(0, 0, values, list("ab"), list("xyz"), chosen=1)
+    lines = [element.attrib for element in ElementTree.fromstring(f"<g>{''.join(parts)}</g>").iter("line")]
+    assert [line["stroke-opacity"] for line in lines] == ["0.10", "0.90", "1.00"]
+    assert [line["stroke-width"] for line in lines] == ["2", "2", "4"]
+    assert [float(line["x1"]) < float(line["x2"]) for line in lines] == [True] * 3
+
+
+def test_of_a_long_row_the_largest_weights_are_shown_as_long_as_they_are():
+    row = np.zeros(30)
+    row[[3, 25]] = 0.25, 0.75
+    parts, _ = svg.bars_panel(0, 0, row, [f"t{s}" for s in range(30)], "row", most=2)
+    widths = [float(bar["width"]) for bar in rectangles(parts)]
+    assert widths[1] == pytest.approx(3 * widths[0], rel=0.01) and "t3<" in "".join(parts) and "t25<" in "".join(parts)
 
 
 def test_arrays_lists_batches_and_empty_rows_are_taken():

@@ -52,6 +52,10 @@ def test_a_heatmap_is_drawn_of_its_values():
     assert dark[1] > 2 * dark[0]
 
 
+def test_bars_of_nothing_are_drawn_without_a_warning(recwarn):
+    assert figures.bars({"hidden": 0.0}, unit="weight", **WORDS).png and not recwarn.list
+
+
 def test_addresses_say_token_and_feature():
     assert figures.addresses(3, 4)[2, 1] == 201
 

@@ -11,6 +11,8 @@ from mha import runtime
 def test_the_device_is_the_cpu_unless_asked(monkeypatch):
     monkeypatch.delenv("MHA_DEVICE", raising=False)
     assert runtime.device() == torch.device("cpu")
+    monkeypatch.setenv("MHA_DEVICE", "")
+    assert runtime.device() == torch.device("cpu")
     monkeypatch.setenv("MHA_DEVICE", "meta")
     assert runtime.device() == torch.device("meta")
 
@@ -50,6 +52,9 @@ def test_set_up_prints_one_line_with_versions_device_and_place(monkeypatch, tmp_
     ):
         monkeypatch.chdir(folder)
         assert runtime.setup() == torch.device("cpu")
+        drawn = torch.rand(1)
+        runtime.seed()
+        assert torch.equal(torch.rand(1), drawn)
         (line,) = capsys.readouterr().out.splitlines()
         assert torch.__version__ in line and "device cpu" in line and line.endswith(f"mha from {place}")
 
