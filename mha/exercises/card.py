@@ -1,0 +1,116 @@
+"""What a learner sees of a check: a verdict as text and as HTML, wanted beside yours."""
+
+from dataclasses import dataclass
+
+import torch
+
+from mha import svg
+from mha.exercises.compare import Raised, equal, pairs, unequal
+from mha.figures import DIFFERENCES, INK, WEIGHTS
+
+MARKS = {"right": "✓", "wrong": "✗", "error": "!", "not attempted": "·"}
+COLOURS = {"right": WEIGHTS[4], "wrong": DIFFERENCES[1], "error": DIFFERENCES[1], "not attempted": "#777777"}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What `check` found: status, the mistake's stable name (or None), and what to say about it."""
+
+    exercise: str
+    title: str
+    status: str
+    mistake: str | None = None
+    message: str = ""
+    lines: str = ""  # the learner's own lines that raised an error
+    printed: str = ""  # what the answer printed while it was checked
+    difference: object = None  # a Difference
+
+    def _parts(self):
+        yield self.message
+        if self.lines:
+            yield f"It was raised by\n{self.lines}"
+        if self.difference and self.difference.words:
+            yield self.difference.words
+        if self.printed:
+            shown = self.printed.strip().splitlines()
+            yield "It also printed: " + " / ".join(shown[:3]) + (" …" if len(shown) > 3 else "")
+
+    def _headline(self):
+        name = f" ({self.mistake})" if self.mistake else ""
+        return f"{MARKS[self.status]} {self.exercise} {self.title}: {self.status}{name}"
+
+    def __repr__(self):
+        return "\n".join([self._headline(), *self._parts()])
+
+    def _repr_html_(self):
+        paragraphs = "".join(
+            f'<p style="margin:6px 0;white-space:pre-wrap">{svg.escape(part)}</p>' for part in self._parts()
+        )
+        picture = self.difference.svg if self.difference else ""
+        look = f"border-left:6px solid {COLOURS[self.status]};padding:6px 12px;background:#fff;color:{INK}"
+        return f'<div role="status" style="{look}"><b>{svg.escape(self._headline())}</b>{paragraphs}{picture}</div>'
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first place where an answer differs: in words, and drawn."""
+
+    words: str
+    svg: str
+
+
+def difference(exercise, cases, yours, wanted):
+    """The first difference between outcomes: a table of numbers, or the two tensors side by side."""
+    for (description, arguments), mine, want in zip(cases.items(), yours, wanted, strict=True):
+        if isinstance(mine, Raised) or equal(mine, want, exercise.tolerance):
+            continue
+        parts = list(enumerate(pairs(mine, want)))
+        for number, (a, b) in parts[exercise.look_at :] + parts[: exercise.look_at]:
+            if not equal(a, b, exercise.tolerance):
+                part = exercise.parts[number] if exercise.parts else ""
+                return _tensors(exercise, part, description, a, b)
+        if isinstance(mine, int | float | list) and isinstance(want, int | float | list):
+            called = ", ".join(f"{name}={value}" for name, value in zip(exercise.names, arguments, strict=False))
+            return Difference(f"First difference: for {called}, wanted {_short(want)}, yours {_short(mine)}.", "")
+    return None
+
+
+def _short(value):
+    text = f"{value:,.6g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+    return text if len(text) < 120 else text[:117] + "…"
+
+
+def _tensors(exercise, part, description, mine, want):
+    """Two tables, the slice in which they first differ; what differs is framed."""
+    cell = exercise.cell
+    where, words = (0,) * max(mine.dim(), want.dim(), 1), ""
+    differing = unequal(mine, want, exercise.tolerance).nonzero() if mine.shape == want.shape else ()
+    if len(differing):
+        where = tuple(differing[0].tolist())
+        place = ", ".join(map(str, where))
+        values = f"wanted {cell(want[where].item())}, yours {cell(mine[where].item())}"
+        words = f"First difference{' in the ' + part if part else ''} at [{place}], on {description}: {values}."
+    tables = {"wanted": _window(want, where), "yours": _window(mine, where)}
+    same_size = tables["wanted"].shape == tables["yours"].shape
+    differs = unequal(tables["yours"], tables["wanted"], exercise.tolerance) if same_size else None
+    parts, left = [], 0
+    for name, table in tables.items():
+        parts.append(svg.text(left, 14, f"{name}{exercise.legend}", 14))
+        for y, row in enumerate(table.tolist()):
+            for x, value in enumerate(row):
+                other = differs is not None and bool(differs[y, x]) and name == "yours"
+                parts.append(svg.cell(left + 46 * x, 22 + 24 * y, 46, 24, "#fff", cell(value)))
+                if other:
+                    parts.append(svg.frame(left + 46 * x + 2, 24 + 24 * y, 42, 20, svg.CHOSEN, 2))
+        left += max(46 * table.size(1), 10 * len(name + exercise.legend)) + 40
+    height = 30 + 24 * max(map(len, tables.values()))
+    return Difference(words, svg.document(parts, left, height, words or "Two tables of different sizes."))
+
+
+def _window(tensor, where):
+    """The last two axes around this place, at most 8 × 8 numbers."""
+    tensor = tensor.reshape(1, -1) if tensor.dim() < 2 else tensor
+    leading = where[-tensor.dim() : -2] if tensor.dim() > 2 else ()
+    table = tensor[tuple(min(i, size - 1) for i, size in zip(leading, tensor.shape, strict=False))]
+    top, left = (max(0, i - 7) for i in (where[-2:] if len(where) > 1 else (0, where[0])))
+    return torch.atleast_2d(table[..., top : top + 8, left : left + 8])

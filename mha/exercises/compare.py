@@ -1,0 +1,59 @@
+"""When two answers are the same, and where they first differ."""
+
+import torch
+
+
+class Raised(str):
+    """An error as an outcome: its kind and the first line of its message."""
+
+
+class Odd(str):
+    """A value that cannot be compared, in words."""
+
+
+def plain(value):
+    """A value made of tensors on the CPU, tuples, lists and numbers; what cannot be one is said in words."""
+    if isinstance(value, torch.Tensor):
+        if value.is_meta or value.is_complex() or value.is_quantized or value.is_nested:
+            return Odd(f"a tensor of {value.dtype} on {value.device}")
+        return value.detach().to_dense().cpu()
+    if type(value) in (tuple, list):
+        return type(value)(map(plain, value))
+    if isinstance(value, int) and abs(value) > 10**100:
+        return Odd("a whole number of more than 100 digits")
+    return value
+
+
+def equal(a, b, tolerance=1e-4):
+    """Same kind, shape and numbers up to rounding, coarser in half precision; of other things, the same kind."""
+    if isinstance(a, tuple | list) and type(a) is type(b):
+        return len(a) == len(b) and all(equal(x, y, tolerance) for x, y in zip(a, b, strict=True))
+    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+        same_kind = (a.dtype == torch.bool) == (b.dtype == torch.bool)
+        return a.shape == b.shape and same_kind and not unequal(a, b, tolerance).any()
+    if isinstance(a, float | int) and isinstance(b, float | int):
+        return abs(a - b) <= 1e-6 * max(1, abs(b)) or (a != a and b != b)
+    return type(a) is type(b) and (a == b if isinstance(a, str | set) else not isinstance(a, torch.Tensor))
+
+
+def unequal(a, b, tolerance=1e-4):
+    """True where two tensors of one shape differ by more than rounding."""
+    tolerance = 2e-2 if torch.float16 in (a.dtype, b.dtype) else tolerance
+    return ~torch.isclose(a.double(), b.double(), tolerance, tolerance, equal_nan=True)
+
+
+def pairs(mine, want):
+    """The tensors of two answers, side by side."""
+    together = zip(mine, want, strict=False) if isinstance(mine, tuple) and isinstance(want, tuple) else [(mine, want)]
+    return [(a, b) for a, b in together if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)]
+
+
+def describe(value):
+    """A value in a few words: what it is, before the comma, and its size."""
+    if isinstance(value, Odd):
+        return str(value)
+    if isinstance(value, tuple | list):
+        return f"a {type(value).__name__} of {len(value)}: {', '.join(describe(part) for part in value[:3])}"
+    if isinstance(value, torch.Tensor):
+        return f"a tensor of {'booleans' if value.dtype == torch.bool else 'numbers'}, shape {tuple(value.shape)}"
+    return {bool: "a bool", int: "a whole number", float: "a number"}.get(type(value), f"a {type(value).__name__}")

@@ -1,0 +1,263 @@
+"""Exercises of lesson 04: counting the layer, and the share of the feed-forward block."""
+
+from mha.exercises import probes
+from mha.exercises.engine import Exercise, Mistake
+
+
+def count_parameters(d_model, num_heads, bias=False):
+    d_k = d_model // num_heads
+    one_head = 3 * d_model * d_k  # W_Q, W_K, W_V
+    output = num_heads * d_k * d_model  # W_O
+    biases = 4 * d_model if bias else 0  # three for all heads together, one for the output
+    return num_heads * one_head + output + biases
+
+
+def _count_parameters(d_model, num_heads, bias=False, weights="right", biases="right"):
+    """The reference with options."""
+    d, h = d_model, num_heads
+    d_k = d // h
+    count = {
+        "heads as wide as the model": 3 * h * d * d + h * d * d,
+        "three wide heads, one W_O": 3 * h * d * d + d * d,
+        "no W_O": 3 * d * d,
+        "one head": 4 * d * d_k,
+        "one head and W_O": 3 * d * d_k + d * d,
+        "one of three": 2 * d * d,
+        "W_O alone": d * d,
+        "shared slices": 3 * d_k * d_k + d * d,
+        "small W_O": 3 * d * d + d_k * d,
+        "squared too late": 4 * d,
+        "with the feed-forward block": 12 * d * d,
+    }.get(weights, 4 * d * d)
+    extra = {
+        "none": 0,
+        "inputs": 3 * d,
+        "output": d,
+        "one each": 4,
+        "per head": 4 * d_k,
+        "per head and d": 3 * h * d + d,
+    }
+    if biases == "always":
+        return count + 4 * d
+    if biases == "upside down":
+        return count + (0 if bias else 4 * d)
+    return count + (extra.get(biases, 4 * d) if bias else 0)
+
+
+def _whole(count):
+    """A number, also from a tensor or an array that holds one."""
+    return count.item() if hasattr(count, "item") and getattr(count, "size", None) and count.ndim == 0 else count
+
+
+def _count_inputs():
+    sizes = ((12, 3), (512, 8), (10, 2), (64, 1), (32, 32))
+    return {f"d = {d}, h = {h}, bias={bias}": (d, h, bias) for d, h in sizes for bias in (False, True)}
+
+
+COUNT_PARAMETERS = Exercise(
+    "4.1",
+    "count_parameters",
+    difficulty=2,
+    minutes=4,
+    reference=count_parameters,
+    family=_count_parameters,
+    inputs=_count_inputs,
+    read=_whole,
+    probes=(probes.formula,),
+    hints=(
+        "Four matrices: query, key, value, output. How large is each when all heads are put together?",
+        "h heads of d/h columns are d columns again: each matrix has d·d numbers, whatever h.",
+        "Each of the four projections has d outputs, and a bias is one number per output.",
+    ),
+    mistakes=(
+        Mistake(
+            "heads-as-wide-as-the-model",
+            "You count h times 4·d²: each head as wide as the model. A head is d/h wide, so h cancels.",
+            change={"weights": "heads as wide as the model"},
+        ),
+        Mistake(
+            "wide-heads-one-output",
+            "Query, key and value are counted d wide for each head. A head is d/h wide, so h cancels.",
+            change={"weights": "three wide heads, one W_O"},
+        ),
+        Mistake(
+            "no-output-matrix",
+            "d² too few: W_O, which mixes the heads, is missing.",
+            change={"weights": "no W_O"},
+        ),
+        Mistake("one-head", "This is one head's share, 4·d·d_k; wanted all h.", change={"weights": "one head"}),
+        Mistake(
+            "query-key-value-h-times-too-few",
+            "3·d·d_k + d²: query, key and value of one head alone, or of h heads that read only their slice of "
+            "the embedding. There are h heads, each d × d_k.",
+            change={"weights": "one head and W_O"},
+        ),
+        Mistake(
+            "one-of-three",
+            "Half of it: query, key and value are three matrices, not one.",
+            change={"weights": "one of three"},
+        ),
+        Mistake(
+            "linear-modules-only",
+            "Only W_O is counted, as when Q, K and V lie in a bare parameter and not in an nn.Linear.",
+            change={"weights": "W_O alone"},
+        ),
+        Mistake(
+            "shared-slices",
+            "3·d_k² + d²: one d_k × d_k matrix each for query, key, value, shared by all heads. Each head "
+            "projects the whole embedding, d × d_k.",
+            change={"weights": "shared slices"},
+        ),
+        Mistake(
+            "output-of-one-head",
+            "W_O is counted d_k × d; it reads all heads side by side, so it is d × d.",
+            change={"weights": "small W_O"},
+        ),
+        Mistake(
+            "not-squared",
+            "4·d instead of 4·d²: a matrix has rows and columns.",
+            change={"weights": "squared too late"},
+        ),
+        Mistake(
+            "feed-forward-counted",
+            "12·d² is a whole layer, feed-forward block included; wanted attention alone.",
+            change={"weights": "with the feed-forward block"},
+        ),
+        Mistake(
+            "biases-ignored",
+            "4·d too few with bias=True: the argument changes nothing.",
+            change={"biases": "none"},
+        ),
+        Mistake(
+            "output-bias-missing",
+            "d too few with bias=True: the output projection has a bias, too.",
+            change={"biases": "inputs"},
+        ),
+        Mistake(
+            "only-output-bias",
+            "3·d too few with bias=True: query, key and value have biases, too.",
+            change={"biases": "output"},
+        ),
+        Mistake(
+            "one-number-per-bias",
+            "A bias is a number for each of d outputs, not one number for each matrix.",
+            change={"biases": "one each"},
+        ),
+        Mistake(
+            "biases-of-one-head",
+            "Biases are counted d_k long; all heads together have d.",
+            change={"biases": "per head"},
+        ),
+        Mistake(
+            "biases-d-long-per-head",
+            "A bias of d for each head; a head's is d/h long, so that all heads together have d.",
+            change={"biases": "per head and d"},
+        ),
+        Mistake(
+            "biases-always",
+            "4·d too many without bias: the argument changes nothing.",
+            change={"biases": "always"},
+        ),
+        Mistake(
+            "biases-upside-down",
+            "Biases are counted when there are none, and not when there are.",
+            change={"biases": "upside down"},
+        ),
+    ),
+)
+
+
+def feed_forward_share(d_model, expansion=4):
+    attention = 4 * d_model**2
+    feed_forward = 2 * expansion * d_model**2  # up, d → expansion·d, and down again
+    return feed_forward / (attention + feed_forward)
+
+
+def _share_inputs():
+    return {f"d = {d}, expansion = {e}": (d, e) for d, e in ((512, 4), (8, 4), (64, 1), (12, 2), (16, 8))}
+
+
+SHARE = Exercise(
+    "4.2",
+    "feed_forward_share",
+    difficulty=1,
+    minutes=3,
+    reference=feed_forward_share,
+    inputs=_share_inputs,
+    read=_whole,
+    probes=(probes.share,),
+    hints=(
+        "Attention has 4·d². The feed-forward block has two matrices, d × (expansion·d) and back.",
+        "A share is a part divided by the whole, and the whole is both blocks together.",
+    ),
+    mistakes=(
+        Mistake(
+            "attention-share",
+            "This is the share of attention; wanted what is left of 1.",
+            lambda d, e=4: 4 / (4 + 2 * e),
+        ),
+        Mistake(
+            "ratio-not-share",
+            "This is feed-forward divided by attention; a share divides by both together.",
+            lambda d, e=4: 2 * e / 4,
+        ),
+        Mistake(
+            "attention-over-feed-forward",
+            "This is attention divided by feed-forward; a share divides by both together.",
+            lambda d, e=4: 4 / (2 * e),
+        ),
+        Mistake(
+            "one-matrix",
+            "One feed-forward matrix is counted; there is one up and one down.",
+            lambda d, e=4: e / (4 + e),
+        ),
+        Mistake(
+            "expansion-ignored",
+            "Two thirds whatever the expansion: the argument changes nothing.",
+            lambda d, e=4: 2 / 3,
+        ),
+        Mistake(
+            "expansion-squared",
+            "The inner width is squared; a matrix up is d × (expansion·d).",
+            lambda d, e=4: 2 * e * e / (4 + 2 * e * e),
+        ),
+        Mistake(
+            "square-middle",
+            "A third matrix was counted, from inner width to inner width; there are two, up and down.",
+            lambda d, e=4: (2 * e + e * e) / (4 + 2 * e + e * e),
+        ),
+        Mistake(
+            "no-output-matrix",
+            "Attention is counted as 3·d²: W_O is missing.",
+            lambda d, e=4: 2 * e / (3 + 2 * e),
+        ),
+        Mistake(
+            "one-attention-matrix",
+            "Attention is counted as d²; it has four matrices.",
+            lambda d, e=4: 2 * e / (1 + 2 * e),
+        ),
+        Mistake(
+            "percent",
+            "This is in percent; wanted a share between 0 and 1.",
+            lambda d, e=4: 100 * 2 * e / (4 + 2 * e),
+        ),
+        Mistake("whole-division", "// drops the fraction: 0. Use / for a share.", lambda d, e=4: 2 * e // (4 + 2 * e)),
+        Mistake(
+            "with-biases",
+            "Biases were counted as well; wanted the matrices alone.",
+            lambda d, e=4: (2 * e * d * d + e * d + d) / (4 * d * d + 4 * d + 2 * e * d * d + e * d + d),
+        ),
+        Mistake(
+            "count-not-share",
+            "This is a count of parameters; wanted a share between 0 and 1.",
+            lambda d, e=4: 2 * e * d * d,
+        ),
+        Mistake(
+            "not-squared",
+            "Attention is counted as 4·d, a matrix without its second side.",
+            lambda d, e=4: 2 * e * d * d / (4 * d + 2 * e * d * d),
+        ),
+    ),
+)
+
+EXERCISES = (COUNT_PARAMETERS, SHARE)

@@ -1,0 +1,470 @@
+"""What can be measured on an answer that no known mistake explains.
+
+A probe takes an `Attempt` and returns (name, sentence), or None where it has nothing to say.
+"""
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from mha.exercises.compare import Odd, Raised, describe, pairs, plain
+from mha.exercises.sandbox import run
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An answer, what it did on each input (a value, or `Raised`), and what was wanted."""
+
+    exercise: object
+    answer: Callable
+    cases: list  # descriptions of the inputs
+    yours: list
+    wanted: list
+
+    def call(self, *arguments):
+        """The answer's value on other arguments, or None if it raises."""
+        outcome = run(self.answer, arguments, self.exercise.names)
+        return None if outcome.error else self.exercise.read(plain(outcome.value))
+
+    def triples(self):
+        """Yours, wanted and the description, for each input."""
+        return zip(self.yours, self.wanted, self.cases, strict=True)
+
+    def tensors(self):
+        """All pairs of tensors, (yours, wanted)."""
+        return [pair for mine, want in zip(self.yours, self.wanted, strict=True) for pair in pairs(mine, want)]
+
+
+# Any exercise.
+
+
+def wrong_type(attempt):
+    for mine, want in zip(attempt.yours, attempt.wanted, strict=True):
+        if mine is None:
+            return "returns-nothing", f"Your function returns None, wanted {describe(want)}: is a return missing?"
+        if not isinstance(mine, Raised) and _kind(mine) != _kind(want):
+            return "wrong-type", f"Your function returns {describe(mine)}, wanted {describe(want)}."
+    return None
+
+
+def _kind(value):
+    if isinstance(value, Odd):
+        return value
+    if isinstance(value, tuple):
+        return [_kind(part) for part in value]
+    if type(value) in (int, float):
+        return "a number"
+    return describe(value).partition(",")[0].partition(" of ")[0] + str(getattr(value, "dtype", None) == torch.bool)
+
+
+# By a part of torch's or Python's message: a name, and what helps.
+ERRORS = {
+    "view size is not compatible": (
+        "view-after-transpose",
+        "After transpose the numbers no longer lie in the order of the axes, and view refuses. Use reshape (or "
+        "contiguous() before view). Do not delete the transpose: that has the right shape and wrong numbers.",
+    ),
+    "is invalid for input of size": (
+        "sizes-do-not-multiply",
+        "The sizes you ask for do not multiply to what the tensor holds. Which letter is which size? Print x.shape.",
+    ),
+    "value cannot be converted to type": (
+        "too-low-for-half-precision",
+        "Right in float32, but half precision has no number as low as the one you hide with. Use float('-inf'), or "
+        "torch.finfo(scores.dtype).min.",
+    ),
+    "Subtraction, the `-` operator": ("minus-on-booleans", "torch does not subtract booleans: ~mask turns them over."),
+    "positional argument": ("wrong-signature", "It takes other arguments than the exercise hands over."),
+    "is not defined": ("name-not-defined", "Nothing has that name here: a slip of spelling, or a missing import?"),
+    "Dimension out of range": ("no-such-axis", "It names an axis that the tensor does not have. Count from the end."),
+    "cannot be multiplied": (
+        "shapes-do-not-meet",
+        "The inner sizes of a product differ. nn.Linear stores (out, in), so the input meets the matrix transposed.",
+    ),
+    "must match": ("shapes-do-not-meet", "Two shapes do not fit each other. Write its shape beside each line."),
+    "must be the same": ("shapes-do-not-meet", "Two shapes do not fit each other. Write its shape beside each line."),
+    "Expected size for first two dimensions": (
+        "shapes-do-not-meet",
+        "The inner sizes of a product differ: in a @ b, the last axis of a meets the last but one of b.",
+    ),
+    "batch1 tensor": ("shapes-do-not-meet", "In a @ b, the last axis of a meets the last but one of b."),
+    "not broadcastable": ("shapes-do-not-meet", "Two shapes do not fit each other. Write its shape beside each line."),
+    "NoneType": ("none-used", "Something is None where a tensor is needed: mask is None unless one is given."),
+    "values to unpack": ("wrong-number-of-axes", "More or fewer names than parts: print what you unpack."),
+    "invalid combination of arguments": (
+        "wrong-arguments",
+        "That function takes other arguments, or in another order.",
+    ),
+    "argument 'size'": ("not-a-size", "A size must be a whole number: is a tensor among them?"),
+    "only one element tensors": ("not-a-size", "A plain number is needed where a whole tensor was given."),
+    "same dtype": ("dtypes-mixed", "Two tensors of different precision meet."),
+    "only implemented on integer and Boolean": ("not-a-mask", "~ turns booleans over: was the mask meant?"),
+    "out of bounds": ("index-out-of-range", "It asks for a part that is not there: print the shape."),
+    "list index out of range": ("index-out-of-range", "It asks for a part that is not there: print the length."),
+    "maximum recursion": ("endless-recursion", "It calls itself again and again."),
+    "by zero": ("division-by-zero", "It divides by zero."),
+    "has no attribute": ("no-such-attribute", "That kind of value has nothing of this name: print its type."),
+}
+
+
+def raised(attempt):
+    for said, description in zip(attempt.yours, attempt.cases, strict=True):
+        if isinstance(said, Raised):
+            for part, (name, help) in ERRORS.items():
+                if part in said:
+                    wanted = f" Wanted: ({', '.join(attempt.exercise.names)})." if name == "wrong-signature" else ""
+                    return name, f"On {description} your function raised {said}. {help}{wanted}"
+            return None, f"On {description} your function raised {said}."
+    return None
+
+
+def wrong_shape(attempt):
+    for mine, want, description in attempt.triples():
+        for a, b in pairs(mine, want):
+            if a.shape != b.shape:
+                turned = a.dim() == b.dim() and sorted(a.shape) == sorted(b.shape)
+                name, more = ("axes-in-another-order", ": the right sizes in another order") if turned else ("", "")
+                says = f"The result has shape {tuple(a.shape)}, wanted {tuple(b.shape)}{more}, on {description}."
+                return name or "wrong-shape", says
+    return None
+
+
+def not_a_number(attempt):
+    if any(a.isnan().any() and not b.isnan().any() for a, b in attempt.tensors()):
+        return "nan", "There is NaN in the result: 0 / 0, ∞ − ∞, or a row in which every score is −∞."
+    return None
+
+
+def constant_factor(attempt):
+    """Whether all results are the wanted ones times one number."""
+    tensors = attempt.tensors()
+    if not tensors or any(a.shape != b.shape for a, b in tensors):
+        return None
+    mine, want = (torch.cat([pair[i].flatten().double() for pair in tensors]) for i in (0, 1))
+    factor = (mine @ want / (want @ want)).item() if want.any() else 0
+    if factor and torch.allclose(mine, factor * want, 1e-3, 1e-4):
+        return "constant-factor", f"Every number is {factor:.4g} times the wanted one."
+    return None
+
+
+FIRST = (wrong_type, raised, wrong_shape, not_a_number)
+LAST = (constant_factor,)
+
+
+# Attention weights.
+
+
+def row_sums(attempt):
+    """For results (context, weights): whether rows, or columns, or neither sum to one, and what is hidden."""
+    for (_, weights), (_, want), case in attempt.triples():
+        rows, columns = (weights.double().sum(dim) for dim in (-1, -2))
+        if _ones(rows):
+            continue
+        if _ones(columns):
+            return "columns-sum-to-one", "Columns sum to 1 and rows do not: softmax ran over the queries, not the keys."
+        first = rows.flatten()[0].item()
+        hidden = want.eq(0) & weights.ne(0)
+        more = " Hidden keys have weight, too." if hidden.any() else ""
+        says = f"Row 0 sums to {first:.3f} on {case}, wanted 1: a row shares out exactly one whole.{more}"
+        return "rows-do-not-sum-to-one", says
+    return None
+
+
+def _ones(sums):
+    return torch.allclose(sums, torch.ones_like(sums), atol=1e-2)
+
+
+def hidden_weight(attempt):
+    for (_, weights), (_, want), case in attempt.triples():
+        share = weights[want == 0].sum() / weights.sum()
+        if want.eq(0).any() and share > 1e-3:
+            says = f"{share:.0%} of all weight lies on keys that the mask hides, on {case}; wanted none."
+            return "weight-on-hidden-keys", says
+    return None
+
+
+def wrong_scale(attempt):
+    """The log-ratio of two weights, yours over wanted, names a wrong scale exactly."""
+    factors = {}
+    for d_k in (3, 8):
+        q, k, v = _random(1, 2, 7, 6, d_k), _random(2, 2, 7, 4, d_k), _random(3, 2, 7, 4, 5)
+        value = attempt.call(q, k, v)
+        if not isinstance(value, tuple) or len(value) != 2:
+            return None
+        factors[d_k] = _log_ratio(value[1], (q @ k.transpose(-2, -1) / math.sqrt(d_k)).softmax(-1))
+    names = {2: "the batch", 7: "axis 1", 6: "the number of queries", 4: "the number of keys", 5: "the width of v"}
+    return _name_the_scale(factors, {"d_k": lambda d_k: d_k} | {name: lambda _, n=n: n for n, name in names.items()})
+
+
+def _log_ratio(yours, wanted):
+    """How many times too large the scores are, if that is all that is wrong; else None."""
+    if yours.shape != wanted.shape or not (yours > 0).all():
+        return None
+    mine, want = (table.double().log() for table in (yours, wanted))
+    mine, want = (table - table.mean(dim=-1, keepdim=True) for table in (mine, want))
+    factor = (mine * want).sum() / (want * want).sum()
+    return factor.item() if torch.allclose(mine, factor * want, 1e-2, 1e-3) else None
+
+
+def _name_the_scale(factors, sizes):
+    """factors {d_k: how many times too large the scores were}; sizes {what may stand in its place: of d_k}."""
+    if None in factors.values() or all(abs(factor - 1) < 1e-3 for factor in factors.values()):
+        return None
+    for (what, size), power in itertools.product(sizes.items(), (0.5, -0.5, 1, -1, 0.25, -0.25)):
+        if all(abs(factor / (math.sqrt(d_k) * size(d_k) ** -power) - 1) < 1e-2 for d_k, factor in factors.items()):
+            root = {0.5: f"the root of {what}", 1: what}.get(power, f"{what} to the power of {power}")
+            return (
+                "wrong-scale",
+                f"The scores are divided by {root}, wanted √d_k: log-ratios of weights say so exactly.",
+            )
+    if all(abs(factor / math.sqrt(d_k) - 1) < 1e-2 for d_k, factor in factors.items()):
+        return "wrong-scale", "The scores are not divided by anything: log-ratios of two weights are √d_k too large."
+    said = ", ".join(f"{factor:.4g} at d_k = {d_k}" for d_k, factor in factors.items())
+    return "wrong-scale", f"The scores are too large by a factor ({said}; wanted 1): look at what you divide by."
+
+
+def _random(seed, *shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def wrong_cells(attempt):
+    """For a mask (n, n): whether somebody sees the future, or does not see what he may."""
+    for mine, want, case in attempt.triples():
+        for name, cells, verb in (
+            ("future-seen", mine & ~want, "may see key {1}, which is later"),
+            ("past-not-seen", want & ~mine, "may not see key {1}, which is not later"),
+        ):
+            if cells.any():
+                return name, f"On {case}, query {{0}} {verb}.".format(*cells.nonzero()[0].tolist())
+    return None
+
+
+# Rearranged numbers: each input number is an address, 10000·text + 100·token + feature.
+
+
+def addresses(B, T, d):
+    """Numbers (B, T, d) that say where they come from."""
+    return 10000.0 * torch.arange(B)[:, None, None] + 100.0 * torch.arange(T)[:, None] + torch.arange(d)
+
+
+def address(value):
+    """An address in short: token.feature, after the text and a colon if that is not text 0."""
+    if value != value or value % 1 or value < 0:
+        return f"{value:.2f}"
+    text, rest = divmod(int(value), 10000)
+    return f"{text}:{rest // 100}.{rest % 100}" if text else f"{rest // 100}.{rest % 100}"
+
+
+def rearranged(attempt):
+    """For a reshape: what the first wrong row holds, and what it should."""
+    differing = (triple for triple in attempt.triples() if (triple[0] != triple[1]).any())
+    mine, want, case = next(differing)
+    where = tuple((mine != want).nonzero()[0, :-1].tolist())
+    yours, wanted = mine[where], want[where]
+    if not torch.isin(yours.double(), want.flatten().double()).all():
+        return (
+            "numbers-changed",
+            f"A reshape only moves numbers, but {address(yours[0].item())} is none of the input's.",
+        )
+    parts = {"texts-mixed": lambda row: row // 10000, "row-mixes-tokens": lambda row: row // 100 % 100}
+    name = "wrong-features"
+    for candidate, part in parts.items():
+        if len(part(yours).unique()) > len(part(wanted).unique()):
+            name = candidate
+            break
+        if not torch.equal(part(yours), part(wanted)):
+            name = {"texts-mixed": "wrong-text", "row-mixes-tokens": "wrong-token"}[candidate]
+            break
+    rows = [", ".join(address(value) for value in row.tolist()) for row in (yours, wanted)]
+    place = f"[{', '.join(map(str, where))}]"
+    return name, f"On {case}, row {place} holds {rows[0]} (token.feature); wanted {rows[1]}."
+
+
+# Multi-head attention as a black box (x, w_qkv, w_out, num_heads, mask): change one thing, see what moves.
+
+D, H, T = 12, 2, 5
+
+
+def _black_box(attempt, x, mask=None):
+    """The contexts of two heads side by side: w_out changes nothing, and the weights are random but fixed."""
+    return attempt.call(x, _random(7, 3 * D, D) / 3, torch.eye(D), H, mask)
+
+
+def _moves(attempt, mask=None):
+    """bool (sample changed, token changed, sample, token, feature): which outputs move, or None."""
+    x = _random(5, 2, T, D)
+    before = _black_box(attempt, x, mask)
+    if not isinstance(before, torch.Tensor) or before.shape != x.shape or before.isnan().any():
+        return None
+    moved = torch.zeros(2, T, 2, T, D, dtype=torch.bool)
+    for b, t in itertools.product(range(2), range(T)):
+        other = x.clone()
+        other[b, t] = _random(100 * b + t, D)
+        after = _black_box(attempt, other, mask)
+        if after is None or after.shape != x.shape:
+            return None
+        moved[b, t] = (after - before).abs() > 1e-6
+    return moved
+
+
+def receptive_field(attempt):
+    """Which tokens and texts an output depends on, without a mask and with two kinds."""
+    moved = _moves(attempt)
+    if moved is None:
+        return None
+    if moved[0, :, 1].any() or moved[1, :, 0].any():
+        return "texts-mixed", "Changing text 0 moves the output of text 1: the batch axis has been mixed in."
+    sees = moved[0, :, 0].any(-1).T  # (T that sees, T that is seen)
+    if not (sees & ~torch.eye(T, dtype=torch.bool)).any():
+        return "tokens-do-not-mix", "Each output depends on its own token alone: scores must be tokens × tokens."
+    if not sees.all():
+        t, s = (~sees).nonzero()[0].tolist()
+        return "token-not-seen", f"Without a mask, output {t} does not depend on token {s}: a head must see them all."
+    if not moved[0, :, 0].any(0).any(0).all():
+        return "output-never-moves", "Some features of the output depend on nothing: are they zeros or constants?"
+    causal = torch.ones(T, T, dtype=torch.bool).tril()
+    lengths = torch.tensor([T, T - 2])
+    padding = (torch.arange(T) < lengths[:, None])[:, None, None]
+    moved = _moves(attempt, causal)
+    if moved is not None:
+        sees = moved[0, :, 0].any(-1).T
+        if (sees & ~causal).any():
+            t, s = (sees & ~causal).nonzero()[0].tolist()
+            return "future-leak", f"Under a causal mask, output {t} depends on token {s}, which lies in its future."
+        if (~sees & causal).any():
+            t, s = (~sees & causal).nonzero()[0].tolist()
+            return "past-not-seen", f"Under a causal mask, output {t} does not depend on token {s}, which it may see."
+    moved = _moves(attempt, padding)
+    if moved is not None and moved[1, T - 1, 1, : T - 2].any():
+        return "padding-leak", "A padded token moves the output of real ones: the padding mask does not hide it."
+    return None
+
+
+def blind_features(attempt):
+    """Whether every head reads the whole embedding."""
+    x = _random(5, 2, T, D)
+    before = _black_box(attempt, x)
+    if before is None or before.shape != x.shape:
+        return None
+    for head, f in itertools.product(range(H), range(D)):
+        other = x.clone()
+        other[0, 0, f] += 1
+        own = slice(head * D // H, (head + 1) * D // H)
+        after = _black_box(attempt, other)
+        if after is not None and (after - before)[0, :, own].abs().max() < 1e-6:
+            says = f"Head {head} does not depend on feature {f}: project the whole embedding, then split the product."
+            return "blind-features", says
+    return None
+
+
+def hidden_scale(attempt):
+    """As `wrong_scale`, but the weights are read from the outputs of values that are one-hot."""
+    factors = {}
+    for d_k in (6, 9):
+        d = 2 * d_k
+        x = torch.cat([torch.eye(T), _random(3, T, d - T)], dim=-1)[None]
+        w_q, w_k = _random(1, d, d) / 3, _random(2, d, d) / 3
+        w_v = torch.zeros(d, d)
+        for head in range(2):
+            w_v[head * d_k : head * d_k + T, :T] = torch.eye(T)
+        output = attempt.call(x, torch.cat([w_q, w_k, w_v]), torch.eye(d), 2)
+        if not isinstance(output, torch.Tensor) or output.shape != x.shape:
+            return None
+        q, k = (x[0] @ w[:d_k].T for w in (w_q, w_k))
+        factors[d_k] = _log_ratio(output[0, :, :T], (q @ k.T / math.sqrt(d_k)).softmax(-1))
+    return _name_the_scale(factors, {"d_k": lambda d_k: d_k, "d": lambda d_k: 2 * d_k, "tokens": lambda d_k: T})
+
+
+# Counts: a formula is found from a few values.
+
+TERMS = {
+    f"{'·'.join(filter(None, (d_name, h_name))) or '1'}": (d_power, h_power)
+    for d_power, d_name in ((3, "d³"), (2, "d²"), (1, "d"), (0, ""))
+    for h_power, h_name in ((2, "h²"), (1, "h"), (0, ""), (-1, "1/h"), (-2, "1/h²"))
+}
+
+
+def formula(attempt):
+    """An answer (d, h, bias) as a sum of powers of d and h, if it is one with few and simple factors."""
+    sizes = [(d, h) for d in (12, 24, 36, 48, 60, 120) for h in (1, 2, 3, 4, 6, 12)]
+    table = torch.tensor([[d**a * h**b for a, b in TERMS.values()] for d, h in sizes], dtype=torch.float64)
+    weight = table.square().mean(dim=0).sqrt()  # so that large and small terms count alike
+    said = []
+    for bias in (False, True):
+        counts = [attempt.call(d, h, bias) for d, h in sizes]
+        if not all(isinstance(count, int | float) and math.isfinite(count) for count in counts):
+            return None
+        counts = torch.tensor(counts, dtype=torch.float64)[:, None]
+        factors = (torch.linalg.lstsq(table / weight, counts).solution[:, 0] / weight * 12).round() / 12
+        if not torch.allclose(table @ factors, counts[:, 0], rtol=1e-9, atol=1e-6):
+            return "no-formula", "Your counts are no sum of powers of d and h; wanted 4·d², and 4·d more with biases."
+        found = {term: factor for term, factor in zip(TERMS, factors.tolist(), strict=True) if factor}
+        said.append(" + ".join(f"{factor:g}·{term}" for term, factor in found.items()) or "0")
+    says = f"You count {said[0]} without biases (wanted 4·d²) and {said[1]} with them (wanted 4·d² + 4·d)."
+    return "another-formula", says
+
+
+def share(attempt):
+    """An answer (d, expansion) that leaves the range of a share, or moves with what it should not."""
+    shares = {d: attempt.call(d, 4) for d in (8, 512)}
+    if not all(isinstance(value, int | float) for value in shares.values()):
+        return None
+    for d, value in shares.items():
+        if not 0 <= value <= 1:
+            return "not-a-share", f"For d = {d} and expansion 4 it returns {value:,.4g}; a share lies between 0 and 1."
+    if abs(shares[8] - shares[512]) > 1e-6:
+        says = f"It depends on d: {shares[8]:.4f} at 8, {shares[512]:.4f} at 512. Every matrix has d², so d cancels."
+        return "depends-on-d", says
+    odds = []
+    for expansion in (1, 2, 4):
+        value = attempt.call(8, expansion)
+        odds.append(f"{value / (1 - value):.4g}" if isinstance(value, int | float) and value < 1 else "all")
+    says = f"Feed-forward : attention is {', '.join(odds)} : 1 at expansion 1, 2, 4; wanted 0.5, 1, 2."
+    return "wrong-proportion", says
+
+
+# Lists of numbers, masks, rows of a matrix.
+
+
+def missing_or_extra(attempt):
+    for mine, want, case in attempt.triples():
+        if any(type(h) not in (int, float) for h in mine):
+            return "not-numbers", f"On {case} the list holds {describe(mine[0])}, wanted whole numbers."
+        if mine != want:
+            missing, extra = sorted(set(want) - set(mine)), sorted(set(mine) - set(want))
+            if extra:
+                return "some-do-not-divide", f"On {case} the list holds {extra[0]}, which does not divide it."
+            if missing:
+                return "some-are-missing", f"On {case} the list lacks {missing[0]}, which divides it."
+            return "another-order", f"On {case} the numbers are right, but not each once and in rising order."
+    return None
+
+
+def turned_over(attempt):
+    for mine, want, case in attempt.triples():
+        if torch.equal(~mine, want):
+            return "turned-over", f"On {case} every entry is turned over: True must mean blocked."
+    for mine, want, case in attempt.triples():
+        if not torch.equal(mine, want):
+            free = (want & ~mine).sum().item()
+            what = f"{free} entries that must be blocked are free" if free else "entries are blocked that must be free"
+            return "wrong-entries", f"On {case}, {what}."
+    return None
+
+
+def rearranged_rows(attempt):
+    """For a matrix cut in three: which rows went where."""
+    for mine, want, case in attempt.triples():
+        for name, a, b in zip("QKV", mine, want, strict=True):
+            wrong = (a != b).any(dim=-1).nonzero()
+            if len(wrong):
+                head, row = wrong[0].tolist()
+                first, wanted = a[head, row], b[head, row]
+                if not torch.equal(first % 100, wanted % 100):
+                    return "columns-moved", f"On {case}, the columns of {name} moved: only rows are to be sorted."
+                says = f"row {row} of {name} of head {head} is row {int(first[0]) // 100} of the matrix"
+                return "wrong-rows", f"On {case}, {says}; wanted row {int(wanted[0]) // 100}."
+    return None

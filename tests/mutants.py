@@ -1,0 +1,94 @@
+"""Small edits of a function, one at a time: a swapped axis, a dropped factor, a flipped comparison, another number."""
+
+import ast
+import copy
+import inspect
+import textwrap
+
+OPERATORS = {
+    ast.Mult: (ast.Div, ast.Add),
+    ast.Div: (ast.Mult, ast.FloorDiv),
+    ast.FloorDiv: (ast.Mult, ast.Mod),
+    ast.Add: (ast.Sub, ast.Mult),
+    ast.Sub: (ast.Add,),
+    ast.Pow: (ast.Mult,),
+    ast.Mod: (ast.FloorDiv,),
+    ast.MatMult: (),
+}
+COMPARISONS = {
+    ast.GtE: (ast.Gt, ast.LtE, ast.Lt, ast.Eq),
+    ast.Eq: (ast.NotEq, ast.GtE, ast.LtE),
+    ast.Gt: (ast.GtE, ast.Lt),
+    ast.Lt: (ast.LtE, ast.Gt),
+    ast.IsNot: (ast.Is,),
+}
+
+
+def edits(node, names):
+    """Other nodes that could stand in this one's place."""
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        yield from (
+            ast.Constant(value) for value in sorted({node.value + 1, node.value - 1, 0, -node.value} - {node.value})
+        )
+    elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
+        yield ast.Constant(not node.value)
+    elif isinstance(node, ast.UnaryOp):
+        yield node.operand
+    elif isinstance(node, ast.BinOp):
+        yield node.left
+        yield node.right
+        yield ast.BinOp(node.right, node.op, node.left)
+        yield from (ast.BinOp(node.left, op(), node.right) for op in OPERATORS[type(node.op)])
+    elif isinstance(node, ast.Compare):
+        yield from (ast.Compare(node.left, [op()], node.comparators) for op in COMPARISONS[type(node.ops[0])])
+    elif isinstance(node, ast.Call):
+        if isinstance(node.func, ast.Attribute):
+            of = node.func.value
+            if not isinstance(of, ast.Name | ast.Constant) or getattr(of, "id", None) in names:
+                yield of
+        for i in range(len(node.args) - 1):
+            swapped = [*node.args[:i], node.args[i + 1], node.args[i], *node.args[i + 2 :]]
+            yield ast.Call(node.func, swapped, node.keywords)
+        for i in range(len(node.keywords)):
+            yield ast.Call(node.func, node.args, node.keywords[:i] + node.keywords[i + 1 :])
+    elif isinstance(node, ast.Attribute) and node.attr == "T":
+        yield node.value
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names:
+        yield from (ast.Name(other, ast.Load()) for other in names if other != node.id)
+    elif isinstance(node, ast.IfExp):
+        yield node.body
+        yield node.orelse
+    elif isinstance(node, ast.Tuple) and isinstance(node.ctx, ast.Load):
+        for i in range(len(node.elts) - 1):
+            swapped = [*node.elts[:i], node.elts[i + 1], node.elts[i], *node.elts[i + 2 :]]
+            yield ast.Tuple(swapped, ast.Load())
+    elif isinstance(node, ast.If):
+        yield ast.Pass()
+
+
+def mutants(function):
+    """All functions that differ from this one by one small edit: pairs (what was edited, function)."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    definition = tree.body[0]
+    names = [argument.arg for argument in definition.args.args]
+    nodes = [node for statement in definition.body for node in ast.walk(statement)]
+    seen = {ast.unparse(definition)}
+    for place, node in enumerate(nodes):
+        for number in range(len(list(edits(node, names)))):
+            changed = copy.deepcopy(tree)
+            old = [n for statement in changed.body[0].body for n in ast.walk(statement)][place]
+            new = list(edits(old, names))[number]
+            text = ast.unparse(ast.fix_missing_locations(_Replace(old, new).visit(changed)))
+            if text not in seen:
+                seen.add(text)
+                scope = dict(function.__globals__)
+                exec(compile(text, "<mutant>", "exec"), scope)
+                yield text, scope[function.__name__]
+
+
+class _Replace(ast.NodeTransformer):
+    def __init__(self, old, new):
+        self.old, self.new = old, new
+
+    def visit(self, node):
+        return self.new if node is self.old else self.generic_visit(node)

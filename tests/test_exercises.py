@@ -1,0 +1,682 @@
+"""The exercises: each known mistake is called by its name, each right answer passes, and nothing gets out."""
+
+import contextlib
+import io
+import itertools
+import math
+import random
+import re
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import mha.attention
+import mha.torch_bridge
+from mha.accounting import attention_parameters, feed_forward_parameters
+from mha.exercises import check, engine, hint, progress, solution
+from mha.exercises.engine import exercises
+from tests.mutants import mutants
+
+ALL = exercises()
+every_exercise = pytest.mark.parametrize("exercise", ALL.values(), ids=list(ALL))
+every_mistake = pytest.mark.parametrize(
+    ("exercise", "mistake"),
+    [(exercise, mistake) for exercise in ALL.values() for mistake in exercise.mistakes],
+    ids=lambda value: value.id if hasattr(value, "id") else value.name,
+)
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    engine.SEEN.clear()
+
+
+def printed(function, *arguments):
+    with contextlib.redirect_stdout(io.StringIO()) as text:
+        function(*arguments)
+    return text.getvalue()
+
+
+# Right answers, written in other ways.
+
+
+def loop_attention(q, k, v, mask=None):
+    weights = torch.zeros(*q.shape[:-1], k.size(-2), dtype=torch.float64)
+    for where in itertools.product(*map(range, q.shape[:-1])):
+        scores = [float(q[where].double() @ k[where[:-1]][s].double()) / q.size(-1) ** 0.5 for s in range(k.size(-2))]
+        seen = [True] * len(scores) if mask is None else mask.expand(*q.shape[:-1], k.size(-2))[where].tolist()
+        powers = [math.exp(score) if see else 0.0 for score, see in zip(scores, seen, strict=True)]
+        weights[where] = torch.tensor(powers, dtype=torch.float64) / sum(powers)
+    weights = weights.to(v.dtype)
+    return weights @ v, weights
+
+
+def lowest_number_attention(q, k, v, mask=None):
+    scores = torch.einsum("...td,...sd->...ts", q, k).mul_(q.shape[-1] ** -0.5)
+    if mask is not None:
+        scores.masked_fill_(mask.logical_not(), torch.finfo(scores.dtype).min)
+    weights = F.softmax(scores, -1)
+    return [torch.einsum("...ts,...sd->...td", weights, v), weights]
+
+
+def renormalising_attention(q, k, v, mask=None):
+    weights = torch.softmax(q / math.sqrt(q.size(-1)) @ k.mT, dim=-1)
+    if mask is not None:
+        weights = weights * mask
+        weights = weights / weights.sum(-1, keepdim=True)
+    return weights @ v, weights
+
+
+def infinite_attention(q, k, v, mask=None):
+    scores = q @ k.transpose(-1, -2) / k.size(-1) ** 0.5
+    if mask is not None:
+        scores = torch.where(mask, scores, -torch.inf)
+    return scores.softmax(-1) @ v, scores.softmax(-1)
+
+
+def added_attention(q, k, v, mask=None):
+    scores = q @ k.transpose(-1, -2) / k.size(-1) ** 0.5
+    if mask is not None:
+        scores = scores + torch.zeros(mask.shape, dtype=q.dtype).masked_fill(~mask, float("-inf"))
+    return scores.softmax(-1) @ v, scores.softmax(-1)
+
+
+class Layer(nn.Module):
+    """A module, with dropout that must be off, and F's kernel inside."""
+
+    def __init__(self):
+        super().__init__()
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, x, w_qkv, w_out, num_heads, mask=None):
+        q, k, v = F.linear(x, w_qkv).unflatten(-1, (3, num_heads, -1)).permute(2, 0, 3, 1, 4)
+        context = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.dropout(F.linear(context.transpose(1, 2).contiguous().view(x.shape), w_out))
+
+
+def loop_of_heads(x, w_qkv, w_out, num_heads, mask=None):
+    d = x.size(-1)
+    found = []
+    for head in range(num_heads):
+        rows = slice(head * d // num_heads, (head + 1) * d // num_heads)
+        q, k, v = (x @ block[rows].T for block in w_qkv.split(d))
+        scores = q @ k.mT / (d // num_heads) ** 0.5
+        if mask is not None:
+            scores = scores.masked_fill(~(mask if mask.dim() == 2 else mask[:, 0]), -torch.inf)
+        found.append(scores.softmax(-1) @ v)
+    return torch.cat(found, dim=-1) @ w_out.T
+
+
+def einsum_heads(x, w_qkv, w_out, num_heads, mask=None):
+    w = w_qkv.reshape(3, num_heads, -1, x.size(-1))
+    q, k, v = torch.einsum("btd,nhkd->nbhtk", x, w)
+    weights = torch.einsum("bhtk,bhsk->bhts", q, k) / w.size(2) ** 0.5
+    if mask is not None:
+        weights = weights.exp() * mask
+        weights = weights / weights.sum(-1, keepdim=True)
+    else:
+        weights = weights.softmax(-1)
+    return torch.einsum("bhts,bhsk,ohk->bto", weights, v, w_out.view(-1, num_heads, w.size(2)))
+
+
+def additive_mask(mask):
+    table = torch.zeros(mask.shape).masked_fill(~mask, -torch.inf)
+    if mask.dim() == 2:
+        return table
+    return table[:, 0, 0] if mask.size(1) == mask.size(2) == 1 else table.view(-1, *mask.shape[2:])
+
+
+def divisors(d_model):
+    low = [h for h in range(1, math.isqrt(d_model) + 1) if d_model % h == 0]
+    return sorted({*low, *(d_model // h for h in low)})
+
+
+RIGHT = {
+    "1.1": [
+        loop_attention,
+        lowest_number_attention,
+        renormalising_attention,
+        infinite_attention,
+        added_attention,
+        mha.attention.scaled_dot_product_attention,
+    ],
+    "1.2": [
+        mha.attention.causal_mask,
+        lambda n: torch.ones(n, n).tril() == 1,
+        lambda n: ~torch.ones(n, n, dtype=torch.bool).triu(1),
+        lambda n: torch.tensor([[s <= t for s in range(n)] for t in range(n)]),
+        lambda n: torch.ones(1, 1, n, n, dtype=torch.int64).tril(),
+    ],
+    "3.1": [
+        lambda x, h: x.unflatten(-1, (h, -1)).transpose(1, 2),
+        lambda x, h: torch.stack(x.chunk(h, dim=-1), dim=1),
+        lambda x, h: torch.einsum("bthk->bhtk", x.view(*x.shape[:2], h, -1)),
+        lambda x, h: x.permute(1, 2, 0).reshape(x.size(1), h, -1, x.size(0)).permute(3, 1, 0, 2),
+    ],
+    "3.2": [
+        lambda x: torch.cat(list(x.unbind(dim=1)), dim=-1),
+        lambda x: x.permute(0, 2, 1, 3).contiguous().view(x.size(0), x.size(2), -1),
+        lambda x: x.transpose(1, 2).reshape(x.size(0), -1, x.size(1) * x.size(3)),
+    ],
+    "3.3": [Layer(), loop_of_heads, einsum_heads],
+    "3.4": [mha.attention.allowed_heads, divisors, lambda d: tuple(divisors(d))],
+    "4.1": [
+        lambda d, h, bias=False: 4 * d * d + bias * 4 * d,
+        lambda d, h, bias=False: sum(attention_parameters(d, h, bias=bias).values()),
+        lambda d, h, bias=False: sum(w.numel() for w in mha.attention.MultiHeadAttention(d, h, bias).parameters()),
+        lambda d, h, bias=False: torch.tensor(4 * d * d + 4 * d * bias),
+    ],
+    "4.2": [
+        lambda d, expansion=4: expansion / (expansion + 2),
+        lambda d, e=4: 1 - 4 * d * d / (4 * d * d + sum(feed_forward_parameters(d, e).values())),
+        lambda d, e=4: torch.tensor(2.0 * e / (4 + 2 * e), dtype=torch.float64),
+    ],
+    "5.1": [
+        mha.torch_bridge.to_torch_mask,
+        additive_mask,
+        lambda mask: (
+            mask.logical_not().flatten(0, -3).squeeze(1) if mask.dim() == 4 and mask.size(2) == 1 else to_blocked(mask)
+        ),
+    ],
+    "5.2": [
+        lambda w, h: tuple(part.unflatten(0, (h, -1)) for part in w.chunk(3)),
+        lambda w, h: w.view(3, h, -1, w.size(1)),
+        lambda w, h: [torch.stack(part.chunk(h)) for part in w.split(w.size(1))],
+    ],
+    "5.3": [
+        lambda w, h: w.view(h, 3, -1, w.size(1)).transpose(0, 1),
+        lambda w, h: tuple(torch.stack([head.chunk(3)[i] for head in w.chunk(h)]) for i in range(3)),
+    ],
+}
+
+
+def to_blocked(mask):
+    return ~mask if mask.dim() == 2 else torch.cat(list(~mask))
+
+
+@every_exercise
+def test_right_answers_pass_whatever_road_they_take(exercise):
+    answers = [exercise.reference, *([exercise.family] if exercise.family else []), *RIGHT[exercise.id]]
+    assert len(RIGHT[exercise.id]) >= 2
+    for answer in answers:
+        assert check(exercise.id, answer).status == "right", (answer, check(exercise.id, answer))
+
+
+def test_a_module_is_checked_without_dropout_and_given_back_as_it_was():
+    layer = Layer().train()
+    assert check("3.3", layer).status == "right" and layer.training
+
+
+@every_mistake
+def test_a_known_mistake_is_called_by_its_name(exercise, mistake):
+    verdict = check(exercise.id, exercise.answer(mistake))
+    assert verdict.status in ("wrong", "error") and verdict.mistake == mistake.name
+    assert mistake.says in verdict.message
+
+
+@every_exercise
+def test_no_two_mistakes_look_alike_and_none_is_right(exercise):
+    done = [(made, what) for made, what in engine._mistakes(exercise.id) if len(made) == 1]
+    assert len(done) == len({mistake.name for mistake in exercise.mistakes}) >= 7
+    right = engine._behaviour(exercise, exercise.reference)
+    for (one, left), (other, other_left) in itertools.combinations(done, 2):
+        assert not engine._same(exercise, left, other_left), (one[0].name, other[0].name)
+    for made, what in engine._mistakes(exercise.id):
+        assert not engine._same(exercise, what, right), [mistake.name for mistake in made]
+
+
+HIDING = ("1 heads", "heads (1, 1", "h = 1,", "h = 32", "n = 1")  # shapes that hide mistakes
+
+
+@every_exercise
+def test_shapes_that_hide_mistakes_are_never_the_only_probe(exercise):
+    open_cases = [i for i, case in enumerate(exercise.inputs()) if not any(shape in case for shape in HIDING)]
+    assert len(open_cases) >= 2
+    right = engine._behaviour(exercise, exercise.reference)
+    for made, what in engine._mistakes(exercise.id):
+        shown = not engine._same(exercise, [what[i] for i in open_cases], [right[i] for i in open_cases])
+        assert len(made) > 1 or shown, made[0].name
+
+
+def test_of_two_mistakes_the_first_to_mend_is_said():
+    def answer(q, k, v, mask=None):
+        scores = q @ k.transpose(-2, -1)
+        if mask is not None:
+            scores = scores.masked_fill(~mask, float("-inf"))
+        weights = scores.softmax(dim=-2)
+        return weights @ v, weights
+
+    verdict = check("1.1", answer)
+    assert verdict.mistake == "no-scale" and "softmax-over-queries" in verdict.message
+    assert "Two things" in verdict.message
+
+
+def test_two_mistakes_are_known_together_in_every_exercise_with_a_family():
+    for exercise in ALL.values():
+        if exercise.family:
+            several = list(exercise.pairs())
+            assert len(several) > 10
+            for pair in random.Random(0).sample(several, 10):
+                verdict = check(exercise.id, exercise.answer(*pair))
+                assert verdict.status in ("wrong", "error") and verdict.mistake, [mistake.name for mistake in pair]
+
+
+# What no known mistake explains, the probes measure.
+
+
+def wrong_layer(change):
+    """3.3's reference with one odd change."""
+
+    def answer(x, w_qkv, w_out, num_heads, mask=None):
+        return change(ALL["3.3"].reference, x, w_qkv, w_out, num_heads, mask)
+
+    return answer
+
+
+def scaled(factor):
+    def answer(q, k, v, mask=None):
+        return ALL["1.1"].reference(q * factor(q), k, v, mask)
+
+    return answer
+
+
+PROBED = {
+    ("1.1", "wrong-scale"): scaled(lambda q: 0.5),
+    ("1.1", "rows-do-not-sum-to-one"): lambda q, k, v, mask=None: tuple(
+        2 * part for part in ALL["1.1"].reference(q, k, v, mask)
+    ),
+    ("1.1", "weight-on-hidden-keys"): lambda q, k, v, mask=None: infinite_attention(
+        q, k, v, mask if q.dim() < 4 else None
+    ),
+    ("1.1", "nan"): lambda q, k, v, mask=None: tuple(part / 0 * 0 for part in infinite_attention(q, k, v, mask)),
+    ("1.2", "future-seen"): lambda n: torch.ones(n, n, dtype=torch.bool).tril(2),
+    ("1.2", "past-not-seen"): lambda n: torch.ones(n, n, dtype=torch.bool).tril().triu(-1),
+    ("3.1", "row-mixes-tokens"): lambda x, h: (
+        x.flip(-1).transpose(1, 2).reshape(x.size(0), x.size(1), h, -1).transpose(1, 2)
+    ),
+    ("3.1", "wrong-token"): lambda x, h: torch.stack(x.roll(1, dims=1).chunk(h, -1), 1),
+    ("3.1", "wrong-text"): lambda x, h: torch.stack(x.roll(1, dims=0).chunk(h, -1), 1),
+    ("3.1", "wrong-features"): lambda x, h: torch.stack(x.roll(1, dims=2).chunk(h, -1), 1),
+    ("3.1", "numbers-changed"): lambda x, h: torch.stack((x + 0.5).chunk(h, -1), 1),
+    ("3.1", "axes-in-another-order"): lambda x, h: x.unflatten(-1, (h, -1)).permute(2, 3, 0, 1),
+    ("3.1", "wrong-shape"): lambda x, h: x,
+    ("3.3", "texts-mixed"): wrong_layer(lambda f, x, *more: f(x - x.mean(dim=0), *more)),
+    ("3.3", "tokens-do-not-mix"): wrong_layer(lambda f, x, w, o, h, mask: x @ w[-x.size(-1) :].T @ o.T),
+    ("3.3", "token-not-seen"): wrong_layer(
+        lambda f, x, w, o, h, mask: f(x, w, o, h, torch.ones(x.size(1), x.size(1)).tril().bool())
+    ),
+    ("3.3", "future-leak"): wrong_layer(
+        lambda f, x, w, o, h, mask: f(x, w, o, h, mask if mask is None or mask.dim() > 2 else mask | (mask.roll(2, 1)))
+    ),
+    ("3.3", "past-not-seen"): wrong_layer(
+        lambda f, x, w, o, h, mask: f(x, w, o, h, mask if mask is None or mask.dim() > 2 else mask.triu(-1))
+    ),
+    ("3.3", "padding-leak"): wrong_layer(
+        lambda f, x, w, o, h, mask: f(x, w, o, h, mask if mask is None or mask.dim() < 4 else mask.any(0, True))
+    ),
+    ("3.3", "wrong-scale"): wrong_layer(
+        lambda f, x, w, *more: f(x, torch.cat([3 * w[: x.size(-1)], w[x.size(-1) :]]), *more)
+    ),
+    ("3.3", "constant-factor"): wrong_layer(lambda f, *all: 2 * f(*all)),
+    ("3.4", "some-do-not-divide"): lambda d: [h for h in range(1, d + 1) if d % h < 2],
+    ("3.4", "some-are-missing"): lambda d: [h for h in range(1, min(d, 100) + 1) if d % h == 0],
+    ("3.4", "another-order"): lambda d: [*divisors(d)[::-1], 1],
+    ("4.1", "another-formula"): lambda d, h, bias=False: 5 * d * d + 2 * d * bias,
+    ("4.1", "no-formula"): lambda d, h, bias=False: 2**h,
+    ("4.2", "depends-on-d"): lambda d, e=4: 1 / d,
+    ("4.2", "not-a-share"): lambda d, e=4: d / e,
+    ("4.2", "wrong-proportion"): lambda d, e=4: e / (e + 3),
+    ("5.1", "turned-over"): lambda mask: (
+        ~mha.torch_bridge.to_torch_mask(mask) if mask.size(0) == 3 else mha.torch_bridge.to_torch_mask(mask)
+    ),
+    ("5.1", "wrong-entries"): lambda mask: mha.torch_bridge.to_torch_mask(mask).logical_and(torch.tensor(False)),
+    ("5.2", "wrong-rows"): lambda w, h: w.flip(0).view(3, h, -1, w.size(1)),
+    ("5.2", "columns-moved"): lambda w, h: w.flip(1).view(3, h, -1, w.size(1)),
+    ("1.1", "returns-nothing"): lambda q, k, v, mask=None: None,
+    ("1.2", "wrong-type"): lambda n: np.tril(np.ones((n, n))),
+    ("1.2", "random"): lambda n: torch.rand(n, n) < 0.5,
+    ("1.2", "wrong-signature"): lambda: None,
+    ("3.1", "sizes-do-not-multiply"): lambda x, h: x.view(*x.shape, h),
+    ("3.2", "view-after-transpose"): lambda x: x.transpose(1, 2).view(x.size(0), x.size(2), -1),
+    ("5.1", "minus-on-booleans"): lambda mask: 1 - mask,
+    ("4.2", "division-by-zero"): lambda d, e=4: d / 0,
+    ("3.4", "endless-recursion"): lambda d: check.__class__ and recursive(d),
+}
+
+
+def recursive(d):
+    return recursive(d)
+
+
+@pytest.mark.parametrize(("key", "answer"), PROBED.items(), ids=[f"{id} {name}" for id, name in PROBED])
+def test_what_no_mistake_explains_is_measured(key, answer):
+    verdict = check(key[0], answer)
+    assert verdict.status in ("wrong", "error") and verdict.mistake == key[1], verdict
+
+
+def test_a_wrong_scale_is_named_exactly():
+    def by(size):
+        return lambda q, k, v, mask=None: ALL["1.1"].reference(q * math.sqrt(q.size(-1) / size(q, k, v)), k, v, mask)
+
+    assert "root of the number of queries" in check("1.1", by(lambda q, k, v: q.size(-2))).message
+    assert "root of the width of v" in check("1.1", by(lambda q, k, v: v.size(-1))).message
+    assert "wanted 1" in check("1.1", by(lambda q, k, v: 1.23 * q.size(-1))).message
+
+
+def test_a_blind_head_is_found_although_no_mistake_of_the_list():
+    def answer(x, w_qkv, w_out, num_heads, mask=None):
+        d_k = x.size(-1) // num_heads
+        blind = w_qkv.clone().view(3, num_heads, d_k, -1)
+        for head in range(num_heads):
+            blind[:, head, :, : head * d_k] = 0
+        return ALL["3.3"].reference(x, blind.view_as(w_qkv), w_out, num_heads, mask)
+
+    verdict = check("3.3", answer)
+    assert verdict.mistake == "blind-features" and "Head 1 does not depend on feature 0" in verdict.message
+
+
+# Small random edits of each reference.
+
+FRESH = {  # inputs that the checks do not use, to tell whether an edit changed anything
+    "1.1": [
+        (torch.randn(2, 9, 4), torch.randn(2, 7, 4), torch.randn(2, 7, 6)),
+        (torch.randn(6, 5), torch.randn(6, 5), torch.randn(6, 5), torch.rand(6, 6) < 0.8),
+    ],
+    "1.2": [(11,), (2,), (3,)],
+    "3.1": [(torch.randn(2, 7, 20), 5), (torch.randn(3, 4, 12), 2)],
+    "3.2": [(torch.randn(2, 3, 7, 5),), (torch.randn(3, 2, 4, 6),)],
+    "3.3": [
+        (torch.randn(2, 7, 20), torch.randn(60, 20) / 5, torch.randn(20, 20), 5),
+        (torch.randn(3, 4, 12), torch.randn(36, 12) / 4, torch.randn(12, 12), 2, torch.ones(4, 4).tril().bool()),
+    ],
+    "3.4": [(60,), (31,), (64,), (2,)],
+    "4.1": [(60, 5, False), (60, 5, True), (128, 4, False), (128, 4, True)],
+    "4.2": [(100, 3), (20, 5), (64, 4)],
+    "5.1": [
+        (torch.rand(4, 6) < 0.5,),
+        (torch.rand(5, 1, 1, 4) < 0.5,),
+        (torch.rand(3, 4, 5, 2) < 0.5,),
+        (torch.rand(3, 2, 1, 4) < 0.5,),
+    ],
+    "5.2": [(torch.randn(60, 20), 5), (torch.randn(36, 12), 4)],
+    "5.3": [(torch.randn(60, 20), 5), (torch.randn(36, 12), 4)],
+}
+
+
+def outputs(exercise, function):
+    found = []
+    for arguments in FRESH[exercise.id]:
+        with contextlib.suppress(Exception):
+            found.append(exercise.read(function(*arguments)))
+            continue
+        found.append(None)
+    return found
+
+
+def test_small_edits_of_a_reference_are_equal_to_it_or_rejected_and_mostly_named():
+    named, rejected, edits = 0, 0, 0
+    for exercise in ALL.values():
+        wanted = outputs(exercise, exercise.reference)
+        for text, mutant in mutants(exercise.reference):
+            edits += 1
+            verdict = check(exercise.id, mutant)
+            equal = engine._same(exercise, outputs(exercise, mutant), wanted)
+            assert (verdict.status == "right") == equal, f"{exercise.id}: {verdict}\n{text}"
+            rejected += verdict.status != "right"
+            named += verdict.mistake is not None and verdict.status != "right"
+    print(f"{edits} edits, {rejected} rejected, {named} of them with a name: {named / rejected:.1%}")
+    assert edits > 400 and named / rejected > 0.9
+
+
+# Nothing that an answer does gets out.
+
+
+def test_untouched_stubs_are_not_attempted():
+    def stub(x, num_heads):
+        return ...
+
+    for answer in (stub, ..., lambda *_: (..., ...)):
+        verdict = check("3.1", answer)
+        assert verdict.status == "not attempted" and verdict.mistake is None
+    assert check("3.1").status == "not attempted" and 'hint("3.1")' in check("3.1").message
+
+
+def test_an_error_is_shown_from_the_learners_own_line():
+    def helper(x):
+        return x.view(1, 2, 3)  # this line
+
+    def answer(x, num_heads):
+        return helper(x)
+
+    verdict = check("3.1", answer)
+    assert verdict.status == "error" and "RuntimeError" in verdict.message
+    assert verdict.lines.splitlines()[-1].endswith("in helper: return x.view(1, 2, 3)  # this line")
+    assert "in answer: return helper(x)" in verdict.lines and "sandbox" not in verdict.lines
+
+
+def test_an_error_of_an_unknown_kind_is_told_as_it_is():
+    def answer(n):
+        raise LookupError("no such luck")
+
+    verdict = check("1.2", answer)
+    assert verdict.status == "error" and verdict.mistake is None and "LookupError: no such luck" in verdict.message
+
+
+def test_the_same_kind_of_error_is_not_the_same_mistake():
+    def answer(x, w_qkv, w_out, num_heads, mask=None):
+        raise RuntimeError("something else")
+
+    assert check("3.3", answer).mistake is None
+
+
+@pytest.mark.parametrize("stop", [SystemExit, GeneratorExit, KeyboardInterrupt])
+def test_only_an_interrupt_by_hand_gets_out(stop):
+    def answer(n):
+        raise stop
+
+    if stop is SystemExit:
+        assert check("1.2", answer).status == "error"
+    else:
+        with pytest.raises(stop):
+            check("1.2", answer)
+
+
+def test_an_endless_loop_is_stopped_even_on_one_line():
+    def one_line(n):
+        exec("while True: pass")
+
+    def swallowing(n):
+        while True:
+            with contextlib.suppress(Exception):
+                n += 1
+
+    for answer in (one_line, swallowing):
+        start = time.monotonic()
+        verdict = check("1.2", answer, seconds=0.2)
+        assert verdict.mistake == "runs-too-long" and time.monotonic() - start < 10
+        assert "in " + answer.__name__ in verdict.lines
+
+
+def test_what_an_answer_prints_is_caught_and_shown():
+    def answer(n):
+        print("hello")
+        return torch.ones(n, n).tril().bool()
+
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        verdict = check("1.2", answer)
+    assert verdict.status == "right" and "It also printed: hello" in repr(verdict) and not text.getvalue()
+
+
+def test_changed_inputs_are_noticed():
+    def answer(x, num_heads):
+        x *= 1
+        heads = torch.stack(x.chunk(num_heads, -1), 1)
+        x += 1
+        return heads
+
+    verdict = check("3.1", answer)
+    assert verdict.mistake == "changes-what-is-not-its-own" and "its input x" in verdict.message
+    assert check("3.1", ALL["3.1"].reference).status == "right"
+
+
+def test_global_state_is_put_back_and_named():
+    changes = {
+        "default dtype": lambda: torch.set_default_dtype(torch.float64),
+        "keeps gradients": lambda: torch.set_grad_enabled(False),
+        "random seed": lambda: torch.manual_seed(123456),
+        "default device": lambda: torch.set_default_device("meta"),
+    }
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    for name, change in changes.items():
+
+        def answer(n, change=change):
+            change()
+            return torch.ones(n, n, device="cpu").tril().bool()
+
+        torch.manual_seed(7)
+        verdict = check("1.2", answer)
+        assert verdict.mistake == "changes-what-is-not-its-own" and name in verdict.message
+        assert torch.equal(torch.rand(3), expected), name
+        assert torch.get_default_dtype() == torch.float32 and torch.is_grad_enabled()
+        assert torch.get_default_device() == torch.device("cpu")
+
+
+def test_a_random_answer_leaves_the_random_streams_alone():
+    random.seed(3)
+    expected = random.random()
+    random.seed(3)
+    check("1.2", lambda n: torch.rand(n, n) < random.random())
+    assert random.random() == expected
+
+
+ODD = {
+    "a string": "no",
+    "a dict": {"a": 1},
+    "nested": ((1, 2), [3]),
+    "a meta tensor": torch.ones(2, 3, device="meta"),
+    "a sparse tensor": torch.eye(3).to_sparse(),
+    "a complex tensor": torch.ones(2, 2, dtype=torch.complex64),
+    "an empty tensor": torch.ones(0, 3),
+    "a scalar": torch.tensor(1.0),
+    "a parameter": nn.Parameter(torch.ones(2, 2)),
+    "numpy": np.ones((2, 3)),
+    "a function": print,
+    "a namespace": SimpleNamespace(),
+    "nan": float("nan"),
+    "infinity": float("inf"),
+    "a huge number": 10**400,
+    "a bool": True,
+    "two tensors": (torch.ones(2), torch.ones(2)),
+    "a tensor of strings": ["a", "b"],
+    "an empty list": [],
+    "an empty tuple": (),
+    "a half tensor": torch.ones(2, 2, dtype=torch.float16),
+}
+
+
+@every_exercise
+@pytest.mark.parametrize("odd", ODD.values(), ids=list(ODD))
+def test_odd_results_get_a_sentence(exercise, odd):
+    verdict = check(exercise.id, lambda *_: odd)
+    assert verdict.status == "wrong" and verdict.message.endswith((".", "?", ".)"))
+    assert repr(verdict) and verdict._repr_html_()
+
+
+def test_what_is_not_a_function_gets_a_sentence():
+    assert "a tuple" in check("1.2", (1, 2)).message
+    assert "the class Layer" in check("3.3", Layer).message
+    with pytest.raises(ValueError, match=r"no exercise '9.9'; there are: 1.1, 1.2, 3.1"):
+        check("9.9", print)
+
+
+# What is shown.
+
+
+def test_a_wrong_answer_shows_wanted_beside_yours():
+    verdict = check("3.1", lambda x, h: x.view(x.size(0), h, x.size(1), -1))
+    page = verdict._repr_html_()
+    assert "wanted (token.feature)" in page and "yours (token.feature)" in page and 'role="img"' in page
+    assert "First difference at [0, 0, 1, 0], on x (2, 5, 6) and 3 heads: wanted 1.0, yours 0.2." in repr(verdict)
+    assert page.count('stroke-width="2"') == 8  # four rows of two numbers differ
+    assert "http" not in page and "<script" not in page
+
+
+def test_numbers_are_compared_in_words():
+    verdict = check("4.1", lambda d, h, bias=False: 4 * d * d)
+    assert "for d_model=12, num_heads=3, bias=True, wanted 624, yours 576." in repr(verdict)
+
+
+def test_what_a_learner_wrote_is_escaped():
+    def answer(n):
+        raise ValueError("<b>bold</b>")
+
+    assert "<b>bold" not in check("1.2", answer)._repr_html_()
+
+
+def test_statuses_are_told_without_colour():
+    marks = {repr(check("1.2", answer))[0] for answer in (..., ALL["1.2"].reference, lambda n: None, lambda n: n / 0)}
+    assert marks == {"·", "✓", "✗", "!"}
+
+
+@every_exercise
+def test_every_hint_and_solution_is_shown(exercise):
+    assert 2 <= len(exercise.hints) <= 3 and 1 <= exercise.difficulty <= 3 and 2 <= exercise.minutes <= 8
+    for number, text in enumerate(exercise.hints, 1):
+        assert printed(hint, exercise.id) == f"Hint {number} of {len(exercise.hints)}: {text}\n"
+    for _ in range(2):
+        assert f'solution("{exercise.id}")' in printed(hint, exercise.id)
+    code = printed(solution, exercise.id)
+    scope = {"torch": torch, "math": math}
+    exec(code, scope)
+    assert check(exercise.id, scope[exercise.reference.__name__]).status == "right"
+    assert exercise.title == exercise.reference.__name__
+
+
+def test_progress_shows_the_lessons_that_were_begun():
+    assert len(printed(progress).splitlines()) == len(ALL)
+    check("3.1", ALL["3.1"].reference)
+    check("3.2", lambda x: x)
+    lines = printed(progress).splitlines()
+    assert [line.split()[:2] for line in lines] == [["✓", "3.1"], ["✗", "3.2"], ["·", "3.3"], ["·", "3.4"]]
+    assert lines[0].endswith("solved") and lines[2].endswith("not attempted")
+
+
+# The references are what they say.
+
+
+def test_the_reference_of_5_1_is_what_pytorch_takes():
+    layer = nn.MultiheadAttention(12, 3, batch_first=True)
+    ours = mha.torch_bridge.from_torch(layer)
+    x = torch.randn(2, 5, 12)
+    to_torch_mask = ALL["5.1"].reference
+    causal = mha.attention.causal_mask(5)
+    per_head = torch.rand(2, 3, 5, 5) < 0.5
+    per_head[..., 0] = True
+    padding = mha.attention.padding_mask([5, 2], 5)
+    for mask, name in ((causal, "attn_mask"), (per_head, "attn_mask"), (padding, "key_padding_mask")):
+        theirs, _ = layer(x, x, x, **{name: to_torch_mask(mask)})
+        torch.testing.assert_close(theirs, ours(x, mask)[0])
+
+
+def test_the_references_of_5_2_and_5_3_undo_the_two_layouts():
+    layer = mha.attention.MultiHeadAttention(12, 3)
+    x = torch.randn(2, 5, 12)
+    by_head = layer.qkv.weight.view(3, 3, 4, 12).transpose(0, 1).reshape(36, 12)
+    for id, weight in (("5.2", layer.qkv.weight), ("5.3", by_head)):
+        parts = ALL[id].reference(weight, 3)
+        for part, wanted in zip(parts, layer.project(x), strict=True):
+            torch.testing.assert_close(torch.einsum("btd,hkd->bhtk", x, part), wanted)
+
+
+def test_every_message_is_a_sentence():
+    for exercise in ALL.values():
+        for mistake in exercise.mistakes:
+            assert re.fullmatch(r"[A-Za-z0-9_-]+", mistake.name) and mistake.says[-1] in ".?)", mistake.name
+            assert 20 < len(mistake.says) < 300, mistake.says
