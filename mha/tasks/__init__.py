@@ -1,0 +1,1 @@
+"""The tasks on which the course trains: `lookback` (lesson 02) and `dates` (lesson 07)."""

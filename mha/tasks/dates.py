@@ -1,0 +1,200 @@
+"""People's ways of writing a date, and the one that computers sort by: "3 May 1979" → "1979-05-03".  Notebook 07.
+
+No string has two meanings, by three rules: with the year last, dots and dashes put the day first and slashes the
+month (as in the US); a year of two digits means 1969 to 2068, as in the C library; a year in front is followed by
+month and day.  A test writes every date of 1900 to 2099 in every format and finds no string twice.
+"""
+
+import datetime
+import zlib
+
+import torch
+
+MONTHS = "January February March April May June July August September October November December".split()
+DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+
+# Day {d} {dd}, with its ending {th}; month {m} {mm}, its name {mon} {month}; year {yy} {yyyy}; weekday {ddd} {dddd}.
+FORMATS = (
+    "{yyyy}-{mm}-{dd}",
+    "{yyyy}/{mm}/{dd}",
+    "{yyyy}.{mm}.{dd}",
+    "{yyyy}{mm}{dd}",
+    "{yyyy} {mon} {d}",
+    "{yyyy} {month} {d}",
+    "{yyyy}, {month} {d}",
+    "{yyyy}-{mon}-{dd}",
+    "{d}.{m}.{yyyy}",
+    "{dd}.{mm}.{yyyy}",
+    "{d}.{m}.{yy}",
+    "{dd}-{mm}-{yyyy}",
+    "{d}-{m}-{yyyy}",
+    "{dd}-{mm}-{yy}",
+    "{m}/{d}/{yyyy}",
+    "{mm}/{dd}/{yyyy}",
+    "{m}/{d}/{yy}",
+    "{mm}/{dd}/{yy}",
+    "{d} {mon} {yyyy}",
+    "{dd} {mon} {yyyy}",
+    "{d} {month} {yyyy}",
+    "{dd} {month} {yyyy}",
+    "{d}. {month} {yyyy}",
+    "{d} {month}, {yyyy}",
+    "{d} {mon} {yy}",
+    "{d} {mon} '{yy}",
+    "{d}-{mon}-{yyyy}",
+    "{dd}-{mon}-{yy}",
+    "{d}/{mon}/{yyyy}",
+    "{th} {month} {yyyy}",
+    "{th} of {month} {yyyy}",
+    "the {th} of {month}, {yyyy}",
+    "{mon} {d}, {yyyy}",
+    "{mon}. {d}, {yyyy}",
+    "{mon} {d} {yyyy}",
+    "{mon} {dd}, {yyyy}",
+    "{month} {d}, {yyyy}",
+    "{month} {d} {yyyy}",
+    "{month} {th}, {yyyy}",
+    "{month} {th} {yyyy}",
+    "{month} {d}, '{yy}",
+    "{dddd}, {month} {d}, {yyyy}",
+    "{dddd}, {d} {month} {yyyy}",
+    "{dddd} {d} {month} {yyyy}",
+    "{dddd}, {month} {th}, {yyyy}",
+    "{ddd}, {mon} {d}, {yyyy}",
+    "{ddd}, {d} {mon} {yyyy}",
+    "{ddd} {d} {mon} {yyyy}",
+)
+HELD_OUT_FORMATS = (
+    "{dd}/{mon}/{yyyy}",
+    "{ddd} {mon} {d} {yyyy}",
+    "{dddd} {th} {month} {yyyy}",
+    "{month} the {th}, {yyyy}",
+)
+FIRST, LAST = datetime.date(1900, 1, 1), datetime.date(2099, 12, 31)
+PAD, START = 0, 11  # symbol 0 pads; the decoder begins with START
+SOURCE = " ',-./0123456789abcdefghijklmnopqrstuvwxyz"  # symbol i + 1 is SOURCE[i]; capitals are read as small letters
+TARGET = "-0123456789"  # symbol i is TARGET[i]
+LONGEST = 40
+
+
+def fields(date):
+    """The pieces of which formats are made, for one date."""
+    d, m, y = date.day, date.month, date.year
+    ending = "th" if d in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(d % 10, "th")
+    month, weekday = MONTHS[m - 1], DAYS[date.weekday()]
+    return {
+        "d": d, "dd": f"{d:02}", "th": f"{d}{ending}", "m": m, "mm": f"{m:02}", "mon": month[:3], "month": month,
+        "yy": f"{y % 100:02}", "yyyy": f"{y:04}", "ddd": weekday[:3], "dddd": weekday,
+    }  # fmt: skip
+
+
+def write(date, form):
+    """The date in this format, a string; None if its year needs four digits and the format has two."""
+    if "{yy}" in form and not 1969 <= date.year <= 2068:
+        return None
+    return form.format(**fields(date))
+
+
+def part(date):
+    """ "train", "validation" or "test": decided by the date alone, the same on every machine."""
+    number = zlib.crc32(date.isoformat().encode()) % 100
+    return "test" if number < 5 else "validation" if number < 10 else "train"
+
+
+def all_dates(name=None, first=FIRST, last=LAST):
+    """Every date of 1900 to 2099, or those of one part."""
+    days = (first + datetime.timedelta(days) for days in range((last - first).days + 1))
+    return [date for date in days if name is None or part(date) == name]
+
+
+def pairs(count, dates, seed=0, formats=FORMATS):
+    """`count` random pairs (string, ISO date)."""
+    generator = torch.Generator().manual_seed(seed)
+    found = []
+    while len(found) < count:
+        left = count - len(found)
+        which = torch.randint(len(dates), (left,), generator=generator).tolist()
+        how = torch.randint(len(formats), (left,), generator=generator).tolist()
+        drawn = ((write(dates[i], formats[j]), dates[i].isoformat()) for i, j in zip(which, how, strict=True))
+        found += [pair for pair in drawn if pair[0] is not None]
+    return found
+
+
+def encode(texts):
+    """Strings as symbols (B, longest), padded with 0; capitals as small letters, spaces in a row as one.
+
+    Raises ValueError for what is empty, too long, or has signs that no date of ours has.
+    """
+    rows = []
+    for text in texts:
+        clean = " ".join(text.lower().split())
+        if not 0 < len(clean) <= LONGEST:
+            raise ValueError(f"a date has 1 to {LONGEST} characters, got {len(clean)}: {clean[:50]!r}")
+        unknown = sorted(set(clean) - set(SOURCE))
+        if unknown:
+            raise ValueError(f"the model has never seen {' '.join(unknown)}: it knows letters, digits and ' , - . /")
+        rows.append(torch.tensor([SOURCE.index(sign) + 1 for sign in clean]))
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
+
+
+def encode_dates(isos):
+    """ISO dates as symbols (B, 10)."""
+    return torch.tensor([[TARGET.index(sign) for sign in iso] for iso in isos])
+
+
+def decode(symbols):
+    """Symbols (B, 10) as strings."""
+    return ["".join(TARGET[i] for i in row) for row in symbols.tolist()]
+
+
+class Batches:
+    """Batches of about equal length, so that little is padded: batches(step) → (source, target), always the same.
+
+    `examples` are pairs of strings; after all have been used they come again in another order.
+    """
+
+    def __init__(self, examples, size, seed=0, device=None):
+        self.size, self.seed, self.device = size, seed, device
+        self.source = encode([text for text, _ in examples])
+        self.target = encode_dates([iso for _, iso in examples])
+        self.lengths = (self.source != PAD).sum(dim=1)
+        self.epoch, self.order = -1, None
+
+    def __call__(self, step):
+        epoch, number = divmod(step, len(self.source) // self.size)
+        if epoch != self.epoch:
+            self.epoch, self.order = epoch, self._order(epoch)
+        rows = self.order[number]
+        source = self.source[rows, : int(self.lengths[rows].max())]
+        return source.to(self.device), self.target[rows].to(self.device)
+
+    def _order(self, epoch):
+        """All examples, sorted by length within chunks of twenty batches, then the batches shuffled."""
+        generator = torch.Generator().manual_seed(1000 * self.seed + epoch)
+        rows = torch.randperm(len(self.source), generator=generator)
+        chunks = [chunk[self.lengths[chunk].argsort()] for chunk in rows.split(20 * self.size)]
+        batches = torch.cat(chunks).split(self.size)[: len(rows) // self.size]
+        return [batches[i] for i in torch.randperm(len(batches), generator=generator)]
+
+
+def inputs(target):
+    """What the decoder is given while it learns: START, then all but the last of the target (B, 10)."""
+    return torch.cat([torch.full_like(target[:, :1], START), target[:, :-1]], dim=1)
+
+
+def loss(model, batch):
+    """Cross-entropy of the ten symbols, each predicted from the true ones before it."""
+    source, target = batch
+    return torch.nn.functional.cross_entropy(model(source, inputs(target)).flatten(0, 1), target.flatten())
+
+
+@torch.no_grad()
+def exact(model, examples, size=500):
+    """The share of pairs that greedy decoding translates without a single wrong symbol."""
+    device = next(model.parameters()).device
+    right = 0
+    for i in range(0, len(examples), size):
+        source = encode([text for text, _ in examples[i : i + size]]).to(device)
+        symbols, _ = model.greedy(source, START, 10)
+        right += sum(a == b for a, (_, b) in zip(decode(symbols), examples[i : i + size], strict=True))
+    return right / len(examples)

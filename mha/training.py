@@ -1,0 +1,115 @@
+"""One training loop for every lesson: a bar, the accuracy as it goes, snapshots, stop and resume."""
+
+import contextlib
+import math
+import signal
+import sys
+import threading
+import time
+
+import torch
+from tqdm import tqdm
+
+
+class Training:
+    """AdamW with a warm-up and a fall to zero, over batches that depend on nothing but their number.
+
+    loss(model, batch) → a scalar; batches(step) → the batch of that step, so that a stopped training goes on
+    exactly where it was.  Every `every` steps and at the end, `measure(model)` → a number is noted, and
+    `snapshot(model)` → anything is kept.  Source: Vaswani et al. 2017, section 5.3, for the warm-up.
+    """
+
+    def __init__(
+        self,
+        model,
+        loss,
+        batches,
+        *,
+        steps,
+        lr=5e-3,
+        warm_up=0.15,
+        weight_decay=0.01,
+        betas=(0.9, 0.98),
+        clip=1.0,
+        every=100,
+        measure=None,
+        snapshot=None,
+        name="training",
+    ):
+        self.model, self.loss, self.batches, self.steps, self.name = model, loss, batches, steps, name
+        self.clip, self.every, self.measure, self.snapshot = clip, every, measure, snapshot
+        self.optimizer = torch.optim.AdamW(model.parameters(), lr, betas, weight_decay=weight_decay, fused=True)
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda step: _pace(step / steps, warm_up))
+        self.step, self.seconds, self.measured, self.snapshots = 0, 0.0, {}, {}
+        self.random = torch.get_rng_state()
+
+    def run(self, steps=None):
+        """Train on, to the end or for so many steps; returns self.
+
+        Interrupted (Ctrl-C, or the stop button of a notebook) it finishes its step, says where it is, and
+        keeps everything: `run()` again goes on exactly as if nothing had happened.
+        """
+        last = self.steps if steps is None else min(self.step + steps, self.steps)
+        began = time.perf_counter()
+        self.model.train()
+        with torch.random.fork_rng(devices=[]), _stop_button() as stop, self._bar(last) as bar:
+            torch.set_rng_state(self.random)
+            if self.step == 0:
+                self._look(bar)
+            while self.step < last and not stop.is_set():
+                self._one_step()
+                if self.step % self.every == 0 or self.step == self.steps:
+                    self._look(bar)
+                bar.update()
+            self.random = torch.get_rng_state()
+        self.seconds += time.perf_counter() - began
+        self.model.eval()
+        if stop.is_set():
+            print(f"Stopped after step {self.step} of {self.steps}. Nothing is lost: run() goes on from here.")
+        return self
+
+    def _one_step(self):
+        self.optimizer.zero_grad()
+        self.loss(self.model, self.batches(self.step)).backward()
+        if self.clip:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.clip)
+        self.optimizer.step()
+        self.schedule.step()
+        self.step += 1
+
+    def _look(self, bar):
+        """Measure and keep a snapshot, without training on it."""
+        self.model.eval()
+        with torch.no_grad():
+            if self.measure:
+                self.measured[self.step] = self.measure(self.model)
+                bar.set_postfix_str(f"right: {self.measured[self.step]:.1%}", refresh=False)
+            if self.snapshot:
+                self.snapshots[self.step] = self.snapshot(self.model)
+        self.model.train()
+
+    def _bar(self, last):
+        """A bar on standard output in a terminal or a notebook; elsewhere nothing."""
+        shown = sys.stdout.isatty() or "ipykernel" in type(sys.stdout).__module__
+        return tqdm(total=last, initial=self.step, desc=self.name, file=sys.stdout, disable=not shown, mininterval=0.3)
+
+
+def _pace(share, warm_up):
+    """The learning rate's share of its peak: a straight rise, then half a cosine down to zero."""
+    if share < warm_up:
+        return (share + 1e-3) / warm_up
+    return (1 + math.cos(math.pi * (share - warm_up) / (1 - warm_up))) / 2
+
+
+@contextlib.contextmanager
+def _stop_button():
+    """An event that an interrupt sets, instead of breaking a step in two.  Only a main thread hears interrupts."""
+    event = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield event
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: event.set())
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGINT, before)
