@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test test-gpu outputs lint bench
+.PHONY: help lab test test-gpu outputs checkpoints lint bench
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1  \t/p' Makefile | expand -t 18
@@ -22,6 +22,10 @@ test-gpu: $(READY)  ## the lessons' stored outputs, on this machine's GPU
 
 outputs: $(READY)  ## run the lessons and store what they print
 	$(BIN)/python tests/outputs.py
+
+checkpoints: $(READY)  ## train again what lies in data: twenty minutes
+	OMP_NUM_THREADS=1 $(BIN)/python data/lookback/make.py
+	OMP_NUM_THREADS=1 $(BIN)/python data/dates/make.py
 
 lint: $(READY)  ## look for slips in the code, lessons included
 	$(BIN)/ruff check .

@@ -4,14 +4,17 @@ Sharp on a projector, values on hover, no script, no outside address, no figure 
 `still()`, the picture for the saved notebook, and `table()`, its numbers as text.
 """
 
+import datetime
+
 import ipywidgets
 import numpy as np
 import torch
-from ipywidgets import Checkbox, IntSlider, SelectionSlider  # a dropdown loses its arrow keys to JupyterLab
+from ipywidgets import Checkbox, IntSlider, SelectionSlider, Text  # a dropdown loses its arrow keys to JupyterLab
 
 from mha import figures, svg
 from mha.accounting import stack_parameters, table_bytes
 from mha.attention import allowed_heads, scaled_dot_product_attention
+from mha.tasks import dates
 
 SENTENCE = ("Maya", "fed", "her", "cat", ",", "twice")
 SPECIAL = {"[CLS]", "[SEP]", "[PAD]", "<s>", "</s>", "<pad>"}
@@ -31,7 +34,9 @@ class View:
         for control in controls.values():
             control.style.description_width = "initial"  # no label is cut
             control.layout.margin = "2px 18px 2px 2px"
-            control.layout.width = {SelectionSlider: "380px", IntSlider: "300px"}.get(type(control), "auto")
+            control.layout.width = {SelectionSlider: "380px", IntSlider: "300px", Text: "380px"}.get(
+                type(control), "auto"
+            )
             control.observe(self.redraw, names="value")
         row = ipywidgets.HBox(list(controls.values()), layout=ipywidgets.Layout(flex_flow="row wrap"))
         self.box = ipywidgets.VBox([row, self.html])
@@ -205,6 +210,99 @@ def mask(q=None, k=None, tokens=SENTENCE):
         return row, names, f"{tokens[query]} sees {int(seen.sum())} of {len(tokens)} keys: {sums}"
 
     return _row_view("mask", controls, state)
+
+
+def two_peaks():
+    """One row that is asked for two tokens, and what two outputs can read from the mixture that comes back.
+
+    Values are one-hot: what comes back of each token is its weight, and an output reads what it has most of.
+    """
+    controls = {
+        "share": IntSlider(value=50, max=100, step=5, description="% on the token before"),
+        "swapped": Checkbox(description="the two change places", indent=False),
+    }
+
+    def state(share, swapped):
+        names = list(SENTENCE[:5])
+        names[3:] = names[:2:-1] if swapped else names[3:]
+        row = np.zeros(5)
+        row[4], row[3] = share / 100, 1 - share / 100
+        if share == 50:
+            return row, names, f"{names[4]} and {names[3]} are there, half and half: which was nearer is lost"
+        read = names[int(row.argmax())]
+        wrong = 2 if read == names[4] else 1
+        return row, names, f"There is most of {read}, so both outputs say {read}: output {wrong} is wrong"
+
+    return _row_view("two_peaks", controls, state)
+
+
+def translate(model, first="3 May 1979"):
+    """A box for a date in your own way of writing: the translation, the model's doubt, and where its heads looked.
+
+    model: the Transformer of lesson 07.  What cannot be read gets a sentence.
+    """
+    heads_there = model.decoder[0].cross.num_heads
+    place = next(model.parameters()).device
+    controls = {
+        "date": Text(value=first, description="A date", continuous_update=False),
+        "head": IntSlider(max=heads_there - 1, description="Head"),
+    }
+
+    def run(date):
+        """The characters, the ISO date with its probabilities, the cross weights (h, 10, S), and a title."""
+        source = dates.encode([date]).to(place)
+        symbols, shares = model.greedy(source, dates.START, 10)
+        with torch.no_grad():
+            _, maps = model(source, dates.inputs(symbols), need_weights=True)
+        (iso,), doubt = dates.decode(symbols), 1 - shares.prod().item()
+        try:
+            datetime.date.fromisoformat(iso)
+            guess = ", which is a guess" if doubt > 0.2 else ""
+        except ValueError:
+            guess = ", and there is no such day"
+        clean = " ".join(date.lower().split())
+        title = f"{clean} → {iso}, with {doubt:.1%} doubt{guess}"
+        return list(clean.replace(" ", "␣")), list(iso), shares[0].tolist(), maps["cross"][0][0].cpu().numpy(), title
+
+    def picture(date, head):
+        try:
+            signs, iso, shares, table, title = run(date)
+        except ValueError as error:
+            words = f"This cannot be translated: {error}"
+            return [svg.text(10, 24, svg.short(words, 110), 14)], 860, 40, words
+        parts = [svg.text(10, 24, title, 16)]
+        rows = [f"{sign}  {share:.2f}" for sign, share in zip(iso, shares, strict=True)]
+        drawn, end = svg.map_panel(0, 0, table[head], rows, signs, 0)
+        parts += drawn[:-1]  # without the frame of a chosen row
+        parts.append(svg.text(10, end + 30, "Looked at most, head by head:", 14))
+        for number, weights in enumerate(table):
+            y = end + 42 + 26 * number
+            parts.append(svg.text(84, y + 17, f"head {number}", 13, "end"))
+            for step, row in enumerate(weights):
+                sign = signs[int(row.argmax())]
+                hover = f"{iso[step]} looked at {sign}, {row.max():.2f}"
+                parts.append(svg.cell(96 + 30 * step, y, 30, 24, "#fff", sign, hover))
+        return parts, 640, end + 50 + 26 * heads_there, f"{title}. Head {head} is drawn large."
+
+    def table(date, head):
+        try:
+            signs, iso, shares, maps, title = run(date)
+        except ValueError as error:
+            return f"This cannot be translated: {error}"
+        lines = [title]
+        for step, sign in enumerate(iso):
+            looked = " ".join(signs[int(row.argmax())] for row in maps[:, step])
+            lines.append(f"{sign}  {shares[step]:.3f}  heads 0 to {heads_there - 1} looked at {looked}")
+        return "\n".join(lines)
+
+    def still(date, head):
+        signs, iso, _, maps, title = run(date)  # the stored picture is of the first date, which is one
+        names = [f"head {number}" for number in range(len(maps))]
+        shape = f"{len(maps)} cross heads, ten outputs down and {len(signs)} characters across"
+        alt = f"{title}: heatmaps of {shape}."
+        return figures.head_grid(torch.tensor(maps), iso, signs, title=title, alt=alt, names=names)
+
+    return View("translate", controls, picture, table, still)
 
 
 STEPS = ["project", "split", "transpose", "attend", "transpose back", "merge"]

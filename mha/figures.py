@@ -158,13 +158,18 @@ def bars(rows, *, title, alt, unit, numbers="{:,.0f}"):
     return Picture(figure, alt)
 
 
-def curves(x, lines, *, title, alt, x_label, y_label, log=True):
-    """Lines over common x, each with its own marker and its name at its end.  lines {name: numbers}."""
+def curves(x, lines, *, title, alt, x_label, y_label, log=True, spread=None):
+    """Lines over common x, each with its own marker and its name at its end.  lines {name: numbers}.
+
+    spread {name: (lowest, highest)}: two lists of numbers, drawn as a bar through each point.
+    """
     figure = Figure(figsize=(6.5, 3.4), layout="constrained")
     axes = figure.add_subplot()
     shades = (WEIGHTS[4], DIFFERENCES[1], INK, DIFFERENCES[5])
     for (name, y), marker, shade in zip(lines.items(), "os^D", shades, strict=False):
         axes.plot(x, y, marker=marker, color=shade, label=name)
+        if spread:
+            axes.vlines(x, *spread[name], color=shade, linewidth=1.5)
         axes.annotate(name, (x[-1], y[-1]), (8, 0), textcoords="offset points", va="center", fontsize=9, color=shade)
     axes.set_ylim(bottom=0)
     if log:
@@ -200,9 +205,10 @@ def _table(values):
 def _draw_table(axes, values, rows, columns, norm, colours, numbers, size=9):
     """One table on the axes: tokens on both sides, keys above; a cell's number in white where it is dark."""
     image = axes.imshow(values.numpy(), cmap=colours, norm=norm, aspect="auto")
-    upright = len(columns) <= 8 and max(map(len, columns)) < 7
+    single = max(map(len, columns)) == 1  # characters
+    upright = single or (len(columns) <= 8 and max(map(len, columns)) < 7)
     for ticks, names in ((axes.set_xticks, columns), (axes.set_yticks, rows)):
-        every = -(-len(names) // 24)  # where labels would touch, only every second or third is written
+        every = -(-len(names) // (42 if single else 24))  # where labels would touch, only some are written
         ticks(range(0, len(names), every), names[::every], fontsize=size)
     axes.tick_params(axis="x", rotation=0 if upright else 60)
     axes.tick_params(length=0, top=False, bottom=False, labeltop=True, labelbottom=False)

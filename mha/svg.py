@@ -104,9 +104,10 @@ def map_panel(x, y, values, rows, columns, chosen, signed=False):
     every = math.ceil(12 / size)  # where labels would touch, only every second or third is written
     labelled = range(chosen % every, T, every)
     parts = [text(left - 6, top + size * (t + 0.5) + 4, short(rows[t]), font, "end") for t in labelled]
-    for s in range(0, S, math.ceil(18 / size)):  # turned labels need more room
+    single = max(map(len, columns)) == 1  # characters: each has room, upright
+    for s in range(0, S, math.ceil((9 if single else 18) / size)):  # turned labels need more room
         middle = left + size * (s + 0.5)
-        if size > 40:
+        if size > 40 or single:
             parts.append(text(middle, top - 6, short(columns[s], 6), font, "middle"))
         else:
             turn = f' transform="rotate(-50 {middle + 4:.1f} {top - 6:.1f})"'

@@ -52,7 +52,7 @@ class Training:
         last = self.steps if steps is None else min(self.step + steps, self.steps)
         began = time.perf_counter()
         self.model.train()
-        with torch.random.fork_rng(devices=[]), _stop_button() as stop, self._bar(last) as bar:
+        with torch.random.fork_rng(devices=[]), _one_thread(), _stop_button() as stop, self._bar(last) as bar:
             torch.set_rng_state(self.random)
             if self.step == 0:
                 self._look(bar)
@@ -99,6 +99,18 @@ def _pace(share, warm_up):
     if share < warm_up:
         return (share + 1e-3) / warm_up
     return (1 + math.cos(math.pi * (share - warm_up) / (1 - warm_up))) / 2
+
+
+@contextlib.contextmanager
+def _one_thread():
+    """One thread, where the course's small models gain little from more: two wait for each other on a busy machine,
+    and their sums come out in another order."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ COMPARISONS = {
     ast.Eq: (ast.NotEq, ast.GtE, ast.LtE),
     ast.Gt: (ast.GtE, ast.Lt),
     ast.Lt: (ast.LtE, ast.Gt),
+    ast.NotEq: (ast.Eq,),
     ast.IsNot: (ast.Is,),
 }
 

@@ -27,6 +27,7 @@ def normal(notebook):
     notebook.metadata = nbformat.from_dict(METADATA)
     for number, cell in enumerate((c for c in notebook.cells if c.cell_type == "code"), start=1):
         cell.execution_count = number
+        cell.outputs = _joined(cell.outputs)
         for output in cell.outputs:
             # A widget lives in its kernel; stored without one it would only say "Loading widget".
             output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
@@ -35,6 +36,20 @@ def normal(notebook):
     for cell in notebook.cells:
         cell.metadata = nbformat.from_dict({key: cell.metadata[key] for key in ("tags",) if key in cell.metadata})
     return notebook
+
+
+def _joined(outputs):
+    """Streams that follow each other as one, each line as it was last written over: a bar leaves its end."""
+    found = []
+    for output in outputs:
+        if found and output.output_type == found[-1].output_type == "stream" and output.name == found[-1].name:
+            found[-1].text += output.text
+        else:
+            found.append(output)
+    for output in found:
+        if output.output_type == "stream":
+            output.text = "\n".join(line.split("\r")[-1] for line in output.text.split("\n"))
+    return found
 
 
 def run(notebook, folder=NOTEBOOKS):

@@ -17,6 +17,7 @@ from torch import nn
 
 import mha.attention
 import mha.torch_bridge
+import mha.transformer
 from mha.accounting import attention_parameters, feed_forward_parameters
 from mha.exercises import check, engine, hint, progress, solution
 from mha.exercises.engine import exercises
@@ -136,6 +137,17 @@ def divisors(d_model):
     return sorted({*low, *(d_model // h for h in low)})
 
 
+def slow_greedy(model, source, start, steps):
+    """Text by text, with lists."""
+    found = []
+    for text in source:
+        written = []
+        for _ in range(steps):
+            written.append(model(text[None], torch.tensor([[start, *written]]))[0, -1].topk(1).indices.item())
+        found.append(written)
+    return torch.tensor(found)
+
+
 RIGHT = {
     "1.1": [
         loop_attention,
@@ -151,6 +163,11 @@ RIGHT = {
         lambda n: ~torch.ones(n, n, dtype=torch.bool).triu(1),
         lambda n: torch.tensor([[s <= t for s in range(n)] for t in range(n)]),
         lambda n: torch.ones(1, 1, n, n, dtype=torch.int64).tril(),
+    ],
+    "2.1": [
+        lambda w, k: torch.diagonal(w, -k, 1, 2).mean(-1),
+        lambda w, k: torch.stack([torch.stack([head[t, t - k] for t in range(k, len(head))]).mean() for head in w]),
+        lambda w, k: (w * torch.eye(w.size(1)).roll(-k, 1).tril()).sum((1, 2)) / (w.size(1) - k),
     ],
     "3.1": [
         lambda x, h: x.unflatten(-1, (h, -1)).transpose(1, 2),
@@ -188,6 +205,28 @@ RIGHT = {
         lambda w, h: w.view(3, h, -1, w.size(1)),
         lambda w, h: [torch.stack(part.chunk(h)) for part in w.split(w.size(1))],
     ],
+    "7.1": [
+        lambda source: source.bool().unsqueeze(1).unsqueeze(2),
+        lambda source: mha.attention.padding_mask((source > 0).sum(1), source.size(1)),
+        lambda source: (torch.arange(source.size(1)) < source.ne(0).sum(1, keepdim=True)).view(len(source), 1, 1, -1),
+    ],
+    "7.2": [
+        mha.transformer.sinusoidal_positions,
+        lambda n, d: torch.tensor(
+            [[(math.cos if i % 2 else math.sin)(t / 10000 ** ((i - i % 2) / d)) for i in range(d)] for t in range(n)]
+        ),
+    ],
+    "7.3": [
+        lambda x, m, q, k, v: F.scaled_dot_product_attention(F.linear(x, q), F.linear(m, k), F.linear(m, v)),
+        lambda x, m, q, k, v: torch.einsum(
+            "bts,bsd->btd", (torch.einsum("btd,ed,ef,bsf->bts", x, q, k, m) / len(q) ** 0.5).softmax(-1), m @ v.T
+        ),
+    ],
+    "7.4": [
+        lambda target, start: F.pad(target, (1, 0), value=start)[:, :-1],
+        lambda target, start: torch.tensor([[start, *row[:-1]] for row in target.tolist()]),
+    ],
+    "7.5": [slow_greedy, lambda model, source, start, steps: slow_greedy(model, source, start, steps)],
     "5.3": [
         lambda w, h: w.view(h, 3, -1, w.size(1)).transpose(0, 1),
         lambda w, h: tuple(torch.stack([head.chunk(3)[i] for head in w.chunk(h)]) for i in range(3)),
@@ -388,6 +427,7 @@ FRESH = {  # inputs that the checks do not use, to tell whether an edit changed 
         (torch.randn(6, 5), torch.randn(6, 5), torch.randn(6, 5), torch.rand(6, 6) < 0.8),
     ],
     "1.2": [(11,), (2,), (3,)],
+    "2.1": [(torch.rand(3, 9, 9), 2), (torch.rand(5, 8, 8), 4)],
     "3.1": [(torch.randn(2, 7, 20), 5), (torch.randn(3, 4, 12), 2)],
     "3.2": [(torch.randn(2, 3, 7, 5),), (torch.randn(3, 2, 4, 6),)],
     "3.3": [
@@ -402,6 +442,17 @@ FRESH = {  # inputs that the checks do not use, to tell whether an edit changed 
         (torch.rand(5, 1, 1, 4) < 0.5,),
         (torch.rand(3, 4, 5, 2) < 0.5,),
         (torch.rand(3, 2, 1, 4) < 0.5,),
+    ],
+    "7.1": [(torch.tensor([[1, 2, 3, 4, 0], [5, 0, 0, 0, 0]]),), (torch.tensor([[2, 2, 0]] * 4),)],
+    "7.2": [(9, 12), (20, 4)],
+    "7.3": [
+        tuple(torch.randn(*shape) for shape in ((2, 5, 7), (2, 3, 7), (7, 7), (7, 7), (7, 7))),
+        tuple(torch.randn(*shape) for shape in ((4, 4, 6), (4, 4, 6), (6, 6), (6, 6), (6, 6))),
+    ],
+    "7.4": [(torch.randint(9, (5, 6)), 20), (torch.randint(9, (2, 8)), 9)],
+    "7.5": [
+        (ALL["7.5"].inputs()["3 texts, 5 steps"][0], torch.tensor([[5, 5, 2], [1, 9, 3], [4, 4, 4], [0, 1, 0]]), 10, 6),
+        (ALL["7.5"].inputs()["2 texts, 7 steps"][0], torch.tensor([[6], [3], [2]]), 7, 3),
     ],
     "5.2": [(torch.randn(60, 20), 5), (torch.randn(36, 12), 4)],
     "5.3": [(torch.randn(60, 20), 5), (torch.randn(36, 12), 4)],
@@ -592,7 +643,7 @@ def test_odd_results_get_a_sentence(exercise, odd):
 def test_what_is_not_a_function_gets_a_sentence():
     assert "a tuple" in check("1.2", (1, 2)).message
     assert "the class Layer" in check("3.3", Layer).message
-    with pytest.raises(ValueError, match=r"no exercise '9.9'; there are: 1.1, 1.2, 3.1"):
+    with pytest.raises(ValueError, match=r"no exercise '9.9'; there are: 1.1, 1.2, 2.1"):
         check("9.9", print)
 
 

@@ -16,6 +16,7 @@ import torch
 from PIL import Image
 
 from mha import explore, figures, svg
+from mha.tasks import dates
 
 TOKENS = ["[CLS]", "Maya", "fed", "<her>", "cat", "&", "[SEP]"]
 
@@ -34,7 +35,14 @@ def views():
         "mask": explore.mask(),
         "reshape": explore.reshape(),
         "parameter_budget": explore.parameter_budget(),
+        "two_peaks": explore.two_peaks(),
+        "translate": explore.translate(untrained()),
     }
+
+
+def untrained():
+    torch.manual_seed(0)
+    return dates.model().eval()
 
 
 every_view = pytest.mark.parametrize("name", views())
@@ -46,7 +54,9 @@ def choices(control):
         return [option[1] if isinstance(option, tuple) else option for option in control.options][:7]
     if isinstance(control.value, bool):
         return [False, True]
-    return sorted({control.min, control.value, control.max})
+    if isinstance(control.value, str):
+        return ["3 May 1979", "", "5/3/79 & <b>", "x" * 50, "Sunday, February 29, 2032"]
+    return sorted({control.min, (control.min + control.max) // 2, control.max})
 
 
 def states(view):
@@ -71,7 +81,7 @@ def test_every_state_is_drawn_told_and_tabled(name):
         assert not any(element.get("id") for element in page.iter())
         for forbidden in ("<script", "http", "nan", "url("):
             assert forbidden not in drawing.replace("data:image/png;base64,", ""), state
-        assert len(view.table().splitlines()) > 2
+        assert len(view.table().splitlines()) > 2 or "cannot be translated" in view.table()
         drawings.add(drawing)
     assert len(drawings) > 4
     assert not plt.get_fignums()
@@ -87,7 +97,7 @@ def test_the_still_says_what_it_shows(name):
 def test_every_control_has_its_label_and_nothing_beyond_old_ipywidgets(name):
     for control in views()[name].controls.values():
         assert control.description and control.style.description_width == "initial"
-        assert type(control).__name__ in ("SelectionSlider", "IntSlider", "Checkbox")
+        assert type(control).__name__ in ("SelectionSlider", "IntSlider", "Checkbox", "Text")
 
 
 def test_two_views_do_not_share_a_state():
@@ -366,3 +376,38 @@ def test_all_of_this_holds_with_the_ipywidgets_of_colab():
     command = [sys.executable, "-m", "pytest", "-n0", "-q", "-p", "no:cacheprovider", __file__]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0 and "1 skipped" in done.stdout, done.stdout[-3000:]
+
+
+def test_one_row_cannot_serve_two_outputs():
+    view = explore.two_peaks()
+    assert "half and half" in view.table()
+    for share, swapped, read, wrong in (
+        (80, False, ",", 2),
+        (20, False, "cat", 1),
+        (80, True, "cat", 2),
+        (20, True, ",", 1),
+    ):
+        view.controls["share"].value, view.controls["swapped"].value = share, swapped
+        assert f"both outputs say {read}: output {wrong} is wrong" in view.table()
+        assert shares(view).sum() == pytest.approx(1)
+
+
+def test_a_typed_date_is_translated_and_what_cannot_be_is_told():
+    class Known(type(untrained())):
+        def greedy(self, source, start, steps):
+            sure = 0.999 if source.size(1) == 10 else 0.9
+            iso = "2021-02-31" if source.size(1) == 9 else "1979-05-03"
+            return dates.encode_dates([iso]), torch.full((1, 10), sure)
+
+    model = untrained()
+    model.__class__ = Known
+    view = explore.translate(model)
+    assert "3 may 1979 → 1979-05-03, with 1.0% doubt\n" in view.table() and "␣" in view.draw()
+    assert view.table().count("looked at") == 10
+    view.controls["date"].value = "something"
+    assert "there is no such day" in view.table()
+    view.controls["date"].value = "some thing else"
+    assert "65.1% doubt, which is a guess" in view.table()
+    for typed, words in (("", "got 0"), ("x" * 41, "got 41"), ("§", "never seen §")):
+        view.controls["date"].value = typed
+        assert words in view.table() and words in view.draw() and "alert" not in view.draw()

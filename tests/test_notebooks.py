@@ -25,9 +25,11 @@ ROOT = NOTEBOOKS.parent
 LESSONS = sorted(NOTEBOOKS.glob("*.ipynb"))
 CLAIMS = {  # which lesson settles which claim: each needs a tagged cell
     "01_single_head": "M1 M19 M21 P6",
+    "02_why_several_heads": "M2",
     "03_reshape_into_heads": "M3 M4 M5 M7 M8 M17 M19 P2 P3 P4 P5 P7",
     "04_counting_parameters": "M6 P1 P7 P8",
     "05_check_against_pytorch": "M7 M18 P6 P7 P8",
+    "07_translate_dates": "M9 M12 M20",
 }
 
 every_lesson = pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)

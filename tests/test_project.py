@@ -21,7 +21,10 @@ PINS = [
     for line in (ROOT / "requirements.txt").read_text("utf-8").splitlines()
     if line and not line.startswith("#")
 ]
-COLAB = {"torch": "2.11.0", "numpy": "2.1.3", "matplotlib": "3.10.0", "ipywidgets": "7.7.1"}
+COLAB = {"torch": "2.11.0", "numpy": "2.1.3", "matplotlib": "3.10.0", "ipywidgets": "7.7.1"} | {
+    "tqdm": "4.67.3",
+    "safetensors": "0.4.3",  # the least that its transformers asks for
+}
 
 
 def test_requirements_are_pinned():

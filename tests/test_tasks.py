@@ -175,4 +175,5 @@ def test_exact_counts_whole_dates():
     examples = [("3 May 1979", "1979-05-03"), ("4 May 1979", "1979-05-04"), ("5/3/79", "1979-05-03")]
     model = Parrot(len(dates.SOURCE) + 1, 12, 8, 2, 8)
     assert dates.exact(model, examples) == pytest.approx(2 / 3)
-    assert dates.exact(model, examples, size=1) == pytest.approx(2 / 3)
+    for size in (1, 2, 500):
+        assert dates.right(model, examples, size).tolist() == pytest.approx([2 / 3, 1, 1, 2 / 3])

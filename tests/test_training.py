@@ -101,6 +101,14 @@ def test_seeds_outside_are_left_alone():
     assert torch.equal(torch.rand(2), expected)
 
 
+def test_it_trains_in_one_thread_and_gives_the_others_back():
+    before, seen = torch.get_num_threads(), []
+    torch.set_num_threads(2)
+    make(steps=1, measure=lambda model: seen.append(torch.get_num_threads()) or 0.0).run()
+    assert set(seen) == {1} and torch.get_num_threads() == 2
+    torch.set_num_threads(before)
+
+
 def test_an_error_leaves_everything_in_order():
     before = signal.getsignal(signal.SIGINT)
 

@@ -455,6 +455,45 @@ def turned_over(attempt):
     return None
 
 
+def wrong_entries(attempt):
+    """For a mask: whether something hidden is seen, or something seen is hidden."""
+    for mine, want, case in attempt.triples():
+        for name, cells, words in (
+            ("hidden-is-seen", mine & ~want, "is True and must be False: padding is seen"),
+            ("real-is-hidden", want & ~mine, "is False and must be True: a real symbol is hidden"),
+        ):
+            if cells.any():
+                return name, f"On {case}, entry {cells.nonzero()[0].tolist()} {words}."
+    return None
+
+
+def wrong_symbol(attempt):
+    """For rows of symbols: the first wrong one."""
+    for mine, want, case in attempt.triples():
+        if not torch.equal(mine.double(), want.double()):
+            text, place = (mine != want).nonzero()[0].tolist()
+            says = f"symbol {place} of text {text} is {mine[text, place].item():g}, wanted {want[text, place].item():g}"
+            return "wrong-symbol", f"On {case}, {says}."
+    return None
+
+
+def mixes_memory(attempt):
+    """For cross-attention: whether outputs are mixtures of the memory's values, each token's own."""
+    for mine, want, _ in attempt.triples():
+        if (mine - want).abs().max() > 1e-3:
+            arguments = next(iter(attempt.exercise.inputs().values()))
+            x, memory, *weights = arguments
+            other = attempt.call(x, memory.flip(1), *weights)
+            if other is not None and not torch.allclose(other, attempt.yours[0], atol=1e-4):
+                return "order-of-memory-matters", "The order of the memory's tokens changes the output; it must not."
+            values = memory @ weights[2].T
+            low, high = values.amin(dim=1, keepdim=True) - 1e-4, values.amax(dim=1, keepdim=True) + 1e-4
+            if ((attempt.yours[0] < low) | (attempt.yours[0] > high)).any():
+                return "not-a-mixture", "An output lies outside the memory's values; a mixture of them never does."
+            return "other-weights", "The outputs are mixtures of the memory's values, but with other shares."
+    return None
+
+
 def rearranged_rows(attempt):
     """For a matrix cut in three: which rows went where."""
     for mine, want, case in attempt.triples():

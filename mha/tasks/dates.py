@@ -6,9 +6,12 @@ month and day.  A test writes every date of 1900 to 2099 in every format and fin
 """
 
 import datetime
+import string
 import zlib
 
 import torch
+
+from mha.transformer import Transformer
 
 MONTHS = "January February March April May June July August September October November December".split()
 DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
@@ -107,17 +110,21 @@ def all_dates(name=None, first=FIRST, last=LAST):
     return [date for date in days if name is None or part(date) == name]
 
 
-def pairs(count, dates, seed=0, formats=FORMATS):
-    """`count` random pairs (string, ISO date)."""
+def draw(count, dates, seed=0, formats=FORMATS):
+    """`count` random pairs (date, format) that can be written."""
     generator = torch.Generator().manual_seed(seed)
     found = []
     while len(found) < count:
         left = count - len(found)
         which = torch.randint(len(dates), (left,), generator=generator).tolist()
         how = torch.randint(len(formats), (left,), generator=generator).tolist()
-        drawn = ((write(dates[i], formats[j]), dates[i].isoformat()) for i, j in zip(which, how, strict=True))
-        found += [pair for pair in drawn if pair[0] is not None]
+        found += [(dates[i], formats[j]) for i, j in zip(which, how, strict=True) if write(dates[i], formats[j])]
     return found
+
+
+def pairs(count, dates, seed=0, formats=FORMATS):
+    """`count` random pairs (string, ISO date)."""
+    return [(write(date, form), date.isoformat()) for date, form in draw(count, dates, seed, formats)]
 
 
 def encode(texts):
@@ -143,8 +150,8 @@ def encode_dates(isos):
 
 
 def decode(symbols):
-    """Symbols (B, 10) as strings."""
-    return ["".join(TARGET[i] for i in row) for row in symbols.tolist()]
+    """Symbols (B, 10) as strings; START, which only an untrained model writes, as a question mark."""
+    return ["".join(f"{TARGET}?"[i] for i in row) for row in symbols.tolist()]
 
 
 class Batches:
@@ -189,12 +196,83 @@ def loss(model, batch):
 
 
 @torch.no_grad()
-def exact(model, examples, size=500):
-    """The share of pairs that greedy decoding translates without a single wrong symbol."""
+def right(model, examples, size=500):
+    """What greedy decoding gets right: the shares of whole dates, years, months and days, in this order (4,)."""
     device = next(model.parameters()).device
-    right = 0
+    found = []
     for i in range(0, len(examples), size):
-        source = encode([text for text, _ in examples[i : i + size]]).to(device)
-        symbols, _ = model.greedy(source, START, 10)
-        right += sum(a == b for a, (_, b) in zip(decode(symbols), examples[i : i + size], strict=True))
-    return right / len(examples)
+        texts, isos = zip(*examples[i : i + size], strict=True)
+        symbols, _ = model.greedy(encode(texts).to(device), START, 10)
+        same = symbols.cpu() == encode_dates(isos)
+        parts = same, same[:, WRITES.eq(0)], same[:, WRITES.eq(1)], same[:, WRITES.eq(2)]
+        found.append(torch.stack([part.all(dim=1) for part in parts], dim=1))
+    return torch.cat(found).float().mean(dim=0)
+
+
+def exact(model, examples):
+    """The share of pairs that greedy decoding translates without a single wrong symbol."""
+    return right(model, examples)[0].item()
+
+
+FIELDS = ("year", "month", "day", "rest")
+WRITES = torch.tensor([0, 0, 0, 0, 3, 1, 1, 3, 2, 2])  # which field each output symbol belongs to
+
+
+def fields_of(date, form):
+    """For each character of the date in this format, the field it belongs to: a list of indices into FIELDS."""
+    pieces, found = fields(date), []
+    for literal, name, _, _ in string.Formatter().parse(form):
+        found += [3] * len(literal)
+        if name:
+            field = {"y": 0, "m": 1, "d": 2, "t": 2}[name[0]] if name not in ("ddd", "dddd") else 3
+            found += [field] * len(str(pieces[name]))
+    return found
+
+
+def reading(weights, places):
+    """Where each head looks while each field is written: (h, 3, 4), rows and columns in the order of FIELDS.
+
+    weights (B, h, 10, S) of a cross-attention; places (B, S), fields of the source's characters, −1 on padding.
+    Each row sums to one.
+    """
+    there = torch.stack([places == field for field in range(4)], dim=-1).float()  # (B, S, 4)
+    mass = torch.einsum("bhts,bsf->htf", weights, there) / len(weights)  # (h, 10, 4)
+    return torch.stack([mass[:, WRITES.eq(field)].mean(dim=1) for field in range(3)], dim=1)
+
+
+def positional(weights):
+    """How far each head's weights are a matter of place alone: (h,), the largest weight of the *mean* table, per row.
+
+    A head that looks at one place, whatever the text, has 1; one that follows the text has little.
+    """
+    return weights.mean(dim=0).amax(dim=-1).mean(dim=-1)
+
+
+def copying(weights, places):
+    """While the i-th digit of the year is written, the weight on the year's i-th digit: (h,), over four-digit years."""
+    found = []
+    for table, fields_here in zip(weights, places.tolist(), strict=True):
+        year = [s for s, field in enumerate(fields_here) if field == 0]
+        if len(year) == 4:
+            found.append(table[:, range(4), year].mean(dim=-1))
+    return torch.stack(found).mean(dim=0)
+
+
+def place_fields(written):
+    """The fields of several dates (date, format), padded with −1: (B, longest)."""
+    rows = [torch.tensor(fields_of(date, form)) for date, form in written]
+    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1)
+
+
+def model(num_heads=4, d_model=64):
+    """An untrained Transformer for this task: 126,412 parameters for d = 64."""
+    return Transformer(len(SOURCE) + 1, len(TARGET) + 1, d_model, num_heads, 4 * d_model, longest=LONGEST)
+
+
+# Chosen on the validation dates: batches of 64, of 40,000 examples, for so many steps.
+SETTINGS = {"steps": 1200, "lr": 8e-3}
+
+
+def learning_batches(seed=0, device=None):
+    """The batches that `SETTINGS` goes with."""
+    return Batches(pairs(40_000, all_dates("train"), seed), 64, seed, device)

@@ -7,6 +7,7 @@ from torch import nn
 from mha.attention import MultiHeadAttention, causal_mask
 
 LENGTH, VOCABULARY, K = 16, 16, 4
+SETTINGS = {"steps": 600, "lr": 1e-2}
 
 
 def batch(seed, size=64):

@@ -1,0 +1,146 @@
+"""Exercise of lesson 02: how much each head looks k tokens back."""
+
+import torch
+
+from mha.exercises import probes
+from mha.exercises.engine import Exercise, Mistake
+
+
+def looks_back(weights, k):
+    T = weights.size(-1)
+    queries = torch.arange(k, T)  # the first k tokens have nobody k places back
+    return weights[:, queries, queries - k].mean(dim=-1)  # (h, T, T) → (h, T − k) → (h,)
+
+
+def _looks_back(weights, k, diagonal=lambda k: -k, over="pairs", heads="right", axes="right"):
+    """The reference with options."""
+    T = weights.size(-1)
+    if axes == "heads":
+        found = torch.diagonal(weights, offset=diagonal(k))  # heads × queries, as diagonal does unless told
+    elif axes == "turned":
+        found = torch.diagonal(weights.transpose(1, 2), offset=diagonal(k), dim1=1, dim2=2)
+    else:
+        found = torch.diagonal(weights, offset=diagonal(k), dim1=1, dim2=2)  # (h, T − k)
+    if over == "sum":
+        result = found.sum(dim=-1)
+    elif over == "all queries":
+        result = found.sum(dim=-1) / T
+    elif over == "largest":
+        result = found.max(dim=-1).values
+    elif over == "last":
+        result = found[..., -1]
+    elif over == "column":
+        result = weights[:, :, k].mean(dim=-1)
+    elif over == "row":
+        result = weights[:, k, 0]
+    elif over == "table":
+        result = weights.mean(dim=(1, 2))
+    elif over == "up to k":
+        result = weights[:, k:].tril(-1).triu(-k).sum(dim=-1).mean(dim=-1) if k else found.mean(dim=-1)
+    else:
+        result = found.mean(dim=-1)
+    return {"averaged": result.mean(), "largest": result.max(), "first": result[0]}.get(heads, result)
+
+
+def _inputs():
+    def draw(seed, h, T):
+        return (3 * probes._random(seed, h, T, T)).softmax(dim=-1)
+
+    causal = draw(4, 2, 7).tril()
+    return {
+        "3 heads, 6 tokens, k = 1": (draw(1, 3, 6), 1),
+        "4 heads, 4 tokens, k = 2": (draw(2, 4, 4), 2),
+        "2 heads, 7 tokens, causal, k = 3": (causal / causal.sum(dim=-1, keepdim=True), 3),
+        "2 heads, 5 tokens, k = 0": (draw(5, 2, 5), 0),
+    }
+
+
+LOOKS_BACK = Exercise(
+    "2.1",
+    "looks_back",
+    difficulty=2,
+    minutes=5,
+    reference=looks_back,
+    family=_looks_back,
+    inputs=_inputs,
+    cell="{:.3f}".format,
+    hints=(
+        "Take one head and k = 1. Which cell of row t is the token before it? In row 0?",
+        "The cells (t, t − k) lie on a line parallel to the diagonal, below it. Index it with two lists of numbers, or "
+        "with torch.diagonal and its offset.",
+        "Of T rows only T − k have such a cell: average over those.",
+    ),
+    mistakes=(
+        Mistake(
+            "looks-ahead",
+            "These are the cells (t, t + k), above the diagonal: the token that comes after. Rows are queries, so the "
+            "past lies below.",
+            change={"diagonal": lambda k: k},
+        ),
+        Mistake(
+            "one-too-near",
+            "These are k − 1 places back. k = 0 is the token itself.",
+            change={"diagonal": lambda k: 1 - k},
+        ),
+        Mistake(
+            "one-too-far",
+            "These are k + 1 places back; k = 1 is the token before.",
+            change={"diagonal": lambda k: -k - 1},
+        ),
+        Mistake(
+            "divided-by-T",
+            "The sum was divided by T, but only T − k tokens have somebody k places back. The first k cannot "
+            "look there, and must not count against the head.",
+            change={"over": "all queries"},
+        ),
+        Mistake(
+            "summed",
+            "This is a sum over queries; wanted the mean, so that it lies between 0 and 1.",
+            change={"over": "sum"},
+        ),
+        Mistake(
+            "largest-weight",
+            "This is the largest such weight; wanted the mean over queries.",
+            change={"over": "largest"},
+        ),
+        Mistake(
+            "last-query-only",
+            "Only the last query was looked at; wanted the mean over all that can.",
+            change={"over": "last"},
+        ),
+        Mistake(
+            "column-k",
+            "This is column k, attention to the fixed place k; wanted k places before each query.",
+            change={"over": "column"},
+        ),
+        Mistake("one-row", "This is one cell of row k; wanted a mean over rows.", change={"over": "row"}),
+        Mistake(
+            "whole-table",
+            "This is the mean of the whole table, which is 1/T for every head.",
+            change={"over": "table"},
+        ),
+        Mistake(
+            "up-to-k",
+            "All the last k tokens were added up; wanted the one k places back.",
+            change={"over": "up to k"},
+        ),
+        Mistake(
+            "heads-averaged",
+            "The heads were averaged: two that look to different places become one blur. One number for each head.",
+            change={"heads": "averaged"},
+        ),
+        Mistake(
+            "best-head-only",
+            "Only the best head's number came back; wanted one for each.",
+            change={"heads": "largest"},
+        ),
+        Mistake("head-0-only", "Only head 0's number came back; wanted one for each.", change={"heads": "first"}),
+        Mistake(
+            "diagonal-of-heads",
+            "torch.diagonal takes axes 0 and 1 unless told, heads × queries here. Name the last two: dim1=-2, dim2=-1.",
+            change={"axes": "heads"},
+        ),
+    ),
+)
+
+EXERCISES = (LOOKS_BACK,)

@@ -1,0 +1,59 @@
+"""Switching heads off from outside: to zero, to their mean, or at random while training.  Notebooks 07 and 08.
+
+A head's contribution is its slice of the input of `proj`.  Each function hooks there, so that the layer itself
+stays as lesson 03 built it, and returns a handle: `handle.remove()` ends it, and so does the end of a `with`.
+"""
+
+import torch
+
+
+def switch_off(attention, heads, mean=None):
+    """These heads of a MultiHeadAttention say nothing: zeros, or their part of `mean` (d,) if given.
+
+    Raises ValueError for a head that is not there.  Source: Michel et al. 2019 (zeros); notebook 07.
+    """
+    heads, columns = _columns(attention, heads)
+
+    def gate(module, inputs):
+        (x,) = inputs  # (B, T, h·d_k), the heads side by side
+        return (x.masked_fill(columns.to(x.device), 0) if mean is None else torch.where(columns, mean, x),)
+
+    return attention.proj.register_forward_pre_hook(gate)
+
+
+def drop_heads(attention, share):
+    """While training, each head of each text is left out with this probability, and the others are raised.
+
+    Raises ValueError for a share outside 0 … 1.  Source: notebook 07.
+    """
+    if not 0 <= share < 1:
+        raise ValueError(f"share={share} must be at least 0 and below 1")
+
+    def gate(module, inputs):
+        (x,) = inputs
+        if not module.training:
+            return None
+        keep = torch.rand(len(x), 1, attention.num_heads, 1, device=x.device) >= share  # (B, 1, h, 1)
+        return ((x.unflatten(-1, (attention.num_heads, -1)) * keep / (1 - share)).flatten(2),)
+
+    return attention.proj.register_forward_pre_hook(gate)
+
+
+@torch.no_grad()
+def mean_of_heads(attention, run):
+    """What the heads say on average while run() runs: (d,), over all texts and tokens alike."""
+    seen = []
+    with attention.proj.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0].flatten(0, 1))):
+        run()
+    return torch.cat(seen).mean(dim=0)
+
+
+def _columns(attention, heads):
+    """The heads as a list, and where their numbers stand in the input of proj: bool (d,)."""
+    heads = [heads] if isinstance(heads, int) else list(heads)
+    wrong = [head for head in heads if not 0 <= head < attention.num_heads]
+    if wrong:
+        raise ValueError(f"there is no head {wrong[0]}: this layer has heads 0 to {attention.num_heads - 1}")
+    columns = torch.zeros(attention.num_heads, attention.d_k, dtype=torch.bool)
+    columns[heads] = True
+    return heads, columns.flatten()
