@@ -5,8 +5,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from mha.attention import MultiHeadAttention, causal_mask
-from mha.runtime import device, race
+from mha.runtime import device, race, seed
+from mha.tasks import dates
 from mha.torch_bridge import to_torch, to_torch_mask
+from mha.training import Training
+from mha.transformer import Embedding
 
 SIZES = [(8, 16, 64, 4), (8, 64, 128, 8), (4, 128, 512, 8), (1, 512, 512, 8)]  # (B, T, d, h)
 
@@ -43,7 +46,58 @@ def contestants(B, T, d, h, masked, train):
     return {name: (lambda road=road: road().sum().backward()) if train else road for name, road in roads.items()}
 
 
+class TorchTransformer(nn.Module):
+    """The dates model with torch.nn.Transformer inside: same sizes, same parameters, same call."""
+
+    def __init__(self, d=64, h=4):
+        super().__init__()
+        self.source = Embedding(len(dates.SOURCE) + 1, d, dates.LONGEST)
+        self.target = Embedding(len(dates.TARGET) + 1, d, dates.LONGEST)
+        self.core = nn.Transformer(d, h, 1, 1, 4 * d, dropout=0, batch_first=True, norm_first=True)
+        self.read_out = nn.Linear(d, len(dates.TARGET) + 1)
+
+    def forward(self, source, target):
+        blocked, future = source == 0, ~causal_mask(target.size(1), device=target.device)
+        memory = self.core.encoder(self.source(source), src_key_padding_mask=blocked)
+        options = {"tgt_mask": future, "tgt_is_causal": True, "memory_key_padding_mask": blocked}
+        return self.read_out(self.core.decoder(self.target(target), memory, **options))
+
+
+@torch.no_grad()
+def teacher_forced(model, examples):
+    """The share of dates whose ten symbols are all right, each given the true ones before it."""
+    source = dates.encode([text for text, _ in examples]).to(device())
+    target = dates.encode_dates([iso for _, iso in examples]).to(device())
+    return (model(source, dates.inputs(target)).argmax(dim=-1) == target).all(dim=1).float().mean().item()
+
+
+def bench_training():
+    """Steps per second in turns, then each alone until 99.5 % of validation dates are right."""
+    validation = dates.pairs(1000, dates.all_dates("validation"), seed=1)
+    trainings = {}
+    for name, make in {"ours": dates.model, "nn.Transformer": TorchTransformer}.items():
+        seed(0)
+        measured = {"measure": lambda model: teacher_forced(model, validation), "every": 50, "name": name}
+        batches = dates.learning_batches(0, device())
+        trainings[name] = lambda make=make, batches=batches, measured=measured: Training(
+            make().to(device()), dates.loss, batches, **dates.SETTINGS, **measured
+        )
+    racers = {name: make() for name, make in trainings.items()}
+    sizes = {name: sum(w.numel() for w in training.model.parameters()) for name, training in racers.items()}
+    ms = race({name: training._one_step for name, training in racers.items()}, repeats=200)
+    for name in racers:
+        print(f"{name:15} {sizes[name]:,} parameters, {1000 / ms[name]:.0f} steps/s")
+    print(f"a step of ours / of nn.Transformer: {ms['ours'] / ms['nn.Transformer']:.2f}")
+    for name, make in trainings.items():
+        seed(0)
+        training = make()
+        while training.step < training.steps and max(training.measured.values(), default=0) < 0.995:
+            training.run(50)
+        print(f"{name:15} 99.5 % after {training.step} steps and {training.seconds:.1f} s")
+
+
 def main():
+    bench_training()
     print(f"{device().type}, {torch.get_num_threads()} threads; ratios of medians, below 1 = ours is quicker")
     print(f"{'(B, T, d, h)':22}{'mask':8}{'pass':18}{'ours / nn.MultiheadAttention':30}ours fused / by hand")
     for B, T, d, h in SIZES:

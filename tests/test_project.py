@@ -1,5 +1,6 @@
 """The project's own files: they agree with each other and build."""
 
+import hashlib
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ import yaml
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT / "data" / "README.md"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 PINS = [
     Requirement(line)
@@ -71,3 +73,31 @@ def test_without_a_gpu_the_gpu_checks_do_not_pass():
     command = ["make", "test-gpu", f"BIN={Path(sys.executable).parent}", "READY="]
     done = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True)
     assert done.returncode != 0 and "NOT CHECKED" in done.stdout
+
+
+def test_data_is_what_its_readme_says():
+    rows = re.findall(r"^\| `([^`]+)` \|.*\| ([\d,]+) bytes \| `([0-9a-f]{16})` \|$", DATA.read_text("utf-8"), re.M)
+    files = {path.relative_to(DATA.parent).as_posix(): path for path in DATA.parent.rglob("*") if path.is_file()}
+    stored = {name: path for name, path in files.items() if path.suffix not in (".py", ".md", ".pyc")}
+    assert {name for name, _, _ in rows} == set(stored)
+    for name, size, checksum in rows:
+        content = stored[name].read_bytes()
+        assert len(content) == int(size.replace(",", "")) and hashlib.sha256(content).hexdigest()[:16] == checksum, name
+
+
+def test_imports_point_one_way():
+    """Each room imports only from rooms before it; runtime is for all and imports none of ours."""
+    rooms = ["runtime", "attention", "torch_bridge", "accounting", "transformer", "tasks", "training", "pruning"]
+    rooms += ["figures", "svg", "explore", "exercises"]
+    for path in (ROOT / "mha").rglob("*.py"):
+        parts = path.relative_to(ROOT / "mha").with_suffix("").parts
+        if parts == ("__init__",):
+            continue
+        own = parts[0]
+        for line in path.read_text("utf-8").splitlines():
+            found = re.match(r"\s*(?:from mha\.(\w+)|from mha import (.+)|import mha\.(\w+))", line)
+            for name in (found[1] or found[2] or found[3]).replace(",", " ").split() if found else ():
+                assert rooms.index(name) < rooms.index(own) or (own == name in ("tasks", "exercises")), (
+                    f"{path}: {line}"
+                )
+                assert own != "runtime" or name == "runtime"

@@ -88,8 +88,11 @@ def _tensors(exercise, part, description, mine, want):
     if len(differing):
         where = tuple(differing[0].tolist())
         place = ", ".join(map(str, where))
-        values = f"wanted {cell(want[where].item())}, yours {cell(mine[where].item())}"
-        words = f"First difference{' in the ' + part if part else ''} at [{place}], on {description}: {values}."
+        values = [cell(tensor[where].item()) for tensor in (want, mine)]
+        if values[0] == values[1]:  # rounded alike
+            values = [f"{tensor[where].item():.6g}" for tensor in (want, mine)]
+        place = f"{' in the ' + part if part else ''} at [{place}], on {description}"
+        words = f"First difference{place}: wanted {values[0]}, yours {values[1]}."
     tables = {"wanted": _window(want, where), "yours": _window(mine, where)}
     same_size = tables["wanted"].shape == tables["yours"].shape
     differs = unequal(tables["yours"], tables["wanted"], exercise.tolerance) if same_size else None

@@ -1,5 +1,7 @@
 """When two answers are the same, and where they first differ."""
 
+import numbers
+
 import torch
 
 
@@ -21,6 +23,8 @@ def plain(value):
         return type(value)(map(plain, value))
     if isinstance(value, int) and abs(value) > 10**100:
         return Odd("a whole number of more than 100 digits")
+    if isinstance(value, numbers.Real) and type(value) not in (bool, int, float):
+        return float(value)
     return value
 
 
@@ -56,4 +60,8 @@ def describe(value):
         return f"a {type(value).__name__} of {len(value)}: {', '.join(describe(part) for part in value[:3])}"
     if isinstance(value, torch.Tensor):
         return f"a tensor of {'booleans' if value.dtype == torch.bool else 'numbers'}, shape {tuple(value.shape)}"
-    return {bool: "a bool", int: "a whole number", float: "a number"}.get(type(value), f"a {type(value).__name__}")
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    named = {bool: "a bool", int: "a whole number", float: "a number"}
+    return named.get(type(value), f"{'an' if name[0] in 'aeiou' else 'a'} {name}")

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import mha.exercises
 from mha.exercises import probes
 from mha.exercises.card import Verdict, difference
-from mha.exercises.compare import Raised, equal, plain
+from mha.exercises.compare import Raised, describe, equal, plain
 from mha.exercises.sandbox import SECONDS, TooLong, run
 
 
@@ -99,7 +99,9 @@ def check(id, answer=..., seconds=SECONDS):
     """
     exercise = _find(id)
     verdict = _judge(exercise, answer, seconds)
-    SEEN.setdefault(exercise.id, {})["status"] = verdict.status
+    seen = SEEN.setdefault(exercise.id, {})
+    if seen.get("status") != "right":  # once solved, it stays so
+        seen["status"] = verdict.status
     return verdict
 
 
@@ -145,7 +147,7 @@ def _judge(exercise, answer, seconds):
     if answer is ...:
         return verdict("not attempted", message=untouched)
     if not callable(answer) or inspect.isclass(answer):
-        what = f"the class {answer.__name__}" if inspect.isclass(answer) else f"a {type(answer).__name__}"
+        what = f"the class {answer.__name__}" if inspect.isclass(answer) else describe(answer)
         return verdict("error", "not-a-function", f"Hand over a function of ({', '.join(exercise.names)}), got {what}.")
     cases = exercise.inputs()
     outcomes = []
@@ -154,7 +156,7 @@ def _judge(exercise, answer, seconds):
         if _unfinished(outcomes[-1].value):
             return verdict("not attempted", message=untouched)
         if isinstance(outcomes[-1].error, TooLong):
-            message = f"Stopped after {seconds} seconds: does one of your loops never end?"
+            message = f"Stopped after {seconds:g} s: does one of your loops never end?"
             return verdict("error", "runs-too-long", message, lines=outcomes[-1].lines)
     printed = next((outcome.printed for outcome in outcomes if outcome.printed), "")
     verdict = functools.partial(verdict, printed=printed)
@@ -173,9 +175,9 @@ def _judge(exercise, answer, seconds):
     attempt = probes.Attempt(exercise, answer, list(cases), yours, wanted)
     name, message = _diagnosis(attempt)
     failed = next((outcome for outcome in outcomes if outcome.error is not None), None)
-    status = "error" if outcomes[0].error is not None else "wrong"
-    picture = difference(exercise, cases, yours, wanted)
-    return verdict(status, name, message, lines=failed.lines if failed else "", difference=picture)
+    if failed:
+        return verdict("error", name, message, lines=failed.lines)
+    return verdict("wrong", name, message, difference=difference(exercise, cases, yours, wanted))
 
 
 def _unfinished(value):

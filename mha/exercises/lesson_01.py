@@ -90,8 +90,8 @@ ATTENTION = Exercise(
     mistakes=(
         Mistake(
             "no-scale",
-            "The scores are not divided by √d_k: log-ratios of two weights are √d_k too large. The wider the head, the "
-            "more one token takes it all.",
+            "The scores are not divided by √d_k: log-ratios of two weights are √d_k times too large. The wider the "
+            "head, the more one token takes it all.",
             change={"scale": lambda d_k: 1},
         ),
         Mistake(
@@ -103,7 +103,7 @@ ATTENTION = Exercise(
         Mistake(
             "multiplied-by-root",
             "The scores are multiplied by √d_k, not divided (or divided by d_k ** -0.5, which is the same): log-ratios "
-            "are d_k too large.",
+            "are d_k times too large.",
             change={"scale": math.sqrt},
         ),
         Mistake(

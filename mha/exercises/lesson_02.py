@@ -35,11 +35,23 @@ def _looks_back(weights, k, diagonal=lambda k: -k, over="pairs", heads="right", 
         result = weights[:, k, 0]
     elif over == "table":
         result = weights.mean(dim=(1, 2))
+    elif over == "wraps":
+        result = weights[:, torch.arange(T), torch.arange(T) - k].mean(dim=-1)
+    elif over == "from 4":
+        result = found[:, 4 - k :].mean(dim=-1)
     elif over == "up to k":
         result = weights[:, k:].tril(-1).triu(-k).sum(dim=-1).mean(dim=-1) if k else found.mean(dim=-1)
     else:
         result = found.mean(dim=-1)
     return {"averaged": result.mean(), "largest": result.max(), "first": result[0]}.get(heads, result)
+
+
+def _one_tensor(found):
+    """A list of numbers is as good as a tensor."""
+    if isinstance(found, list | tuple) and all(isinstance(x, int | float | torch.Tensor) for x in found):
+        numbers = [float(x) for x in found if not isinstance(x, torch.Tensor) or x.numel() == 1]
+        return torch.tensor(numbers) if len(numbers) == len(found) else found
+    return found
 
 
 def _inputs():
@@ -63,6 +75,7 @@ LOOKS_BACK = Exercise(
     reference=looks_back,
     family=_looks_back,
     inputs=_inputs,
+    read=_one_tensor,
     cell="{:.3f}".format,
     hints=(
         "Take one head and k = 1. Which cell of row t is the token before it? In row 0?",
@@ -95,7 +108,7 @@ LOOKS_BACK = Exercise(
         ),
         Mistake(
             "summed",
-            "This is a sum over queries; wanted the mean, so that it lies between 0 and 1.",
+            "This is a sum over queries; wanted the mean, which lies between 0 and 1.",
             change={"over": "sum"},
         ),
         Mistake(
@@ -112,6 +125,18 @@ LOOKS_BACK = Exercise(
             "column-k",
             "This is column k, attention to the fixed place k; wanted k places before each query.",
             change={"over": "column"},
+        ),
+        Mistake(
+            "wraps-around",
+            "For the first k queries, t − k is negative, and a negative index counts from the end: they were paired "
+            "with the last tokens. Begin with query k.",
+            change={"over": "wraps"},
+        ),
+        Mistake(
+            "queries-from-4-on",
+            "Queries before the fifth were left out, as in the lesson's cell, where k went up to 4. Here every query "
+            "from k on counts.",
+            change={"over": "from 4"},
         ),
         Mistake("one-row", "This is one cell of row k; wanted a mean over rows.", change={"over": "row"}),
         Mistake(

@@ -50,7 +50,7 @@ SPLIT_HEADS = Exercise(
     reference=split_heads,
     family=_split_heads,
     inputs=lambda: {
-        f"x ({B}, {T}, {d}) and {h} heads": (probes.addresses(B, T, d), h)
+        f"x ({B}, {T}, {d}) and {h} head{'s' * (h > 1)}": (probes.addresses(B, T, d), h)
         for B, T, d, h in ((2, 5, 6, 3), (2, 4, 6, 2), (3, 3, 8, 2), (2, 2, 12, 3), (1, 7, 4, 1))
     },
     probes=(probes.rearranged,),
@@ -357,13 +357,13 @@ MULTI_HEAD_ATTENTION = Exercise(
         "Write the shape beside each line.",
         "nn.Linear stores (out, in): w_qkv is (3d, d), so the product is x @ w_qkv.T, (B, T, 3d). "
         "Then chunk(3, dim=-1).",
-        "Your split_heads and merge_heads do two of the steps. The scale is √d_k, the width of one head; the mask is "
-        "broadcast over (B, h, T, T).",
+        "my_split_heads and my_merge_heads do two of the steps; scaled_dot_product_attention returns two things, of "
+        "which the first is wanted. In the end comes @ w_out.T.",
     ),
     mistakes=(
         Mistake(
             "w-qkv-not-transposed",
-            "x @ w_qkv cannot be: nn.Linear stores (out, in), here (3d, d). The product is x @ w_qkv.T.",
+            "x @ w_qkv does not fit: nn.Linear stores (out, in), here (3d, d). The product is x @ w_qkv.T.",
             change={"qkv": "not transposed"},
         ),
         Mistake(
@@ -522,7 +522,9 @@ def allowed_heads(d_model):
 
 
 def _heads_list(found):
-    """Tuples and ranges of whole numbers are as good as a list."""
+    """Tuples, ranges and tensors of whole numbers are as good as a list."""
+    if isinstance(found, torch.Tensor) and found.dim() == 1:
+        return found.tolist()
     return list(found) if isinstance(found, tuple | range) else found
 
 
@@ -577,7 +579,7 @@ ALLOWED_HEADS = Exercise(
         ),
         Mistake(
             "head-widths",
-            "In falling order: these are the widths d_k = d_model / h. Wanted the counts, rising.",
+            "In falling order, as the widths d_model / h come; wanted the counts, rising.",
             lambda d: [d // h for h in range(1, d + 1) if d % h == 0],
         ),
         Mistake(

@@ -80,7 +80,7 @@ TO_TORCH_MASK = Exercise(
     cell=lambda value: f"{value:g}",
     legend=" (1 = True)",
     hints=(
-        "First the meaning: True = may attend here, True = blocked there. One sign turns a table of booleans over: ~.",
+        "First the meaning: True = may attend here, True = blocked there. One sign inverts a table of booleans: ~.",
         "Then the shapes. attn_mask takes (T, S) or (B·h, T, S); key_padding_mask takes (B, S). Look at mask.dim() and "
         "at the axes of size 1.",
         "flatten(0, 1) puts texts and heads into one axis, all heads of text 0 first, as nn.MultiheadAttention does.",
@@ -93,17 +93,17 @@ TO_TORCH_MASK = Exercise(
         ),
         Mistake(
             "causal-not-turned-over",
-            "Masks with four axes are turned over, those with two are not.",
+            "Masks with four axes are inverted, those with two are not.",
             change={"turn": "padding only"},
         ),
         Mistake(
             "padding-not-turned-over",
-            "Masks with two axes are turned over, those with four are not.",
+            "Masks with two axes are inverted, those with four are not.",
             change={"turn": "causal only"},
         ),
         Mistake(
             "shape-unchanged",
-            "Turned over, but still with four axes: it takes (B, S) for padding and (B·h, T, S) per head.",
+            "Inverted, but still with four axes: it takes (B, S) for padding and (B·h, T, S) per head.",
             change={"fold": "not"},
         ),
         Mistake(
@@ -191,7 +191,9 @@ def _triple(value):
 
 def _weight_inputs():
     sizes = ((12, 3), (8, 2), (9, 3), (12, 2), (6, 1))
-    return {f"a weight ({3 * d}, {d}), {h} heads": (probes.addresses(1, 3 * d, d)[0], h) for d, h in sizes}
+    return {
+        f"a weight ({3 * d}, {d}), {h} head{'s' * (h > 1)}": (probes.addresses(1, 3 * d, d)[0], h) for d, h in sizes
+    }
 
 
 ORDER = (

@@ -148,6 +148,7 @@ POSITIONS = Exercise(
     family=_positions,
     inputs=lambda: {f"length {n}, d = {d}": (n, d) for n, d in ((5, 6), (12, 8), (3, 10))},
     tolerance=1e-3,
+    probes=(probes.waves,),
     hints=(
         "Column 2i is sin(place · rate), column 2i + 1 is cos of the same. The rate of pair i is 10000 ** (−2i / d).",
         "arange(0, d, 2) are the numbers 2i. Places down, [:, None], times rates across makes all angles at once.",
@@ -178,7 +179,7 @@ POSITIONS = Exercise(
         Mistake("angles-themselves", "These are angles; wanted their sine and cosine.", change={"order": "angles"}),
         Mistake(
             "counted-from-one",
-            "Places are counted from 1; wanted from 0: the first row is 0, 1, 0, 1, …",
+            "Places are counted from 1; wanted from 0: the first row is 0, 1, 0, 1 and so on.",
             change={"first": 1},
         ),
         Mistake(

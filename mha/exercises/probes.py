@@ -63,9 +63,10 @@ def _kind(value):
 # By a part of torch's or Python's message: a name, and what helps.
 ERRORS = {
     "view size is not compatible": (
-        "view-after-transpose",
-        "After transpose the numbers no longer lie in the order of the axes, and view refuses. Use reshape (or "
-        "contiguous() before view). Do not delete the transpose: that has the right shape and wrong numbers.",
+        "view-refuses",
+        "view needs numbers that lie in the order of the axes; after a transpose, or in a part that chunk has cut, "
+        "they may not. reshape copies them. But first ask whether the axes are named in the order in which they lie: "
+        "a transpose that is deleted, or one too few, gives the right shape and wrong numbers.",
     ),
     "is invalid for input of size": (
         "sizes-do-not-multiply",
@@ -104,6 +105,14 @@ ERRORS = {
     "only implemented on integer and Boolean": ("not-a-mask", "~ turns booleans over: was the mask meant?"),
     "out of bounds": ("index-out-of-range", "It asks for a part that is not there: print the shape."),
     "list index out of range": ("index-out-of-range", "It asks for a part that is not there: print the length."),
+    "same number of dimensions": ("axis-missing", "One has an axis fewer: keepdim=True keeps it, [:, None] adds it."),
+    "are not aligned": ("shapes-do-not-meet", "Two shapes do not fit each other. Write its shape beside each line."),
+    "not callable": ("not-callable", "Something that is no function is called: is a name used twice?"),
+    "unsupported operand": ("kinds-do-not-meet", "Two values meet that do not go together: print the type of each."),
+    "object is not subscriptable": ("no-parts", "That value has no parts: print its type."),
+    "must be Tensor": ("not-a-tensor", "A tensor is needed there: print the type of what you hand over."),
+    "must be tuple of": ("not-a-tensor", "Something else is needed there: print the type of what you hand over."),
+    "has no len()": ("no-parts", "That value has no parts: print its type."),
     "maximum recursion": ("endless-recursion", "It calls itself again and again."),
     "by zero": ("division-by-zero", "It divides by zero."),
     "has no attribute": ("no-such-attribute", "That kind of value has nothing of this name: print its type."),
@@ -113,6 +122,7 @@ ERRORS = {
 def raised(attempt):
     for said, description in zip(attempt.yours, attempt.cases, strict=True):
         if isinstance(said, Raised):
+            said = said.rstrip(".")
             for part, (name, help) in ERRORS.items():
                 if part in said:
                     wanted = f" Wanted: ({', '.join(attempt.exercise.names)})." if name == "wrong-signature" else ""
@@ -181,7 +191,8 @@ def hidden_weight(attempt):
     for (_, weights), (_, want), case in attempt.triples():
         share = weights[want == 0].sum() / weights.sum()
         if want.eq(0).any() and share > 1e-3:
-            says = f"{share:.0%} of all weight lies on keys that the mask hides, on {case}; wanted none."
+            upside = " Is the mask upside down? True = may attend." if share > 0.99 else ""
+            says = f"{share:.0%} of all weight lies on keys that the mask hides, on {case}; wanted none.{upside}"
             return "weight-on-hidden-keys", says
     return None
 
@@ -195,7 +206,13 @@ def wrong_scale(attempt):
         if not isinstance(value, tuple) or len(value) != 2:
             return None
         factors[d_k] = _log_ratio(value[1], (q @ k.transpose(-2, -1) / math.sqrt(d_k)).softmax(-1))
-    names = {2: "the batch", 7: "axis 1", 6: "the number of queries", 4: "the number of keys", 5: "the width of v"}
+    names = {
+        2: "the batch size",
+        7: "the size of axis 1",
+        6: "the number of queries",
+        4: "the number of keys",
+        5: "the width of v",
+    }
     return _name_the_scale(factors, {"d_k": lambda d_k: d_k} | {name: lambda _, n=n: n for n, name in names.items()})
 
 
@@ -218,12 +235,15 @@ def _name_the_scale(factors, sizes):
             root = {0.5: f"the root of {what}", 1: what}.get(power, f"{what} to the power of {power}")
             return (
                 "wrong-scale",
-                f"The scores are divided by {root}, wanted √d_k: log-ratios of weights say so exactly.",
+                f"The scores are divided by {root}, wanted √d_k: log-ratios of two weights say so.",
             )
     if all(abs(factor / math.sqrt(d_k) - 1) < 1e-2 for d_k, factor in factors.items()):
-        return "wrong-scale", "The scores are not divided by anything: log-ratios of two weights are √d_k too large."
+        return (
+            "wrong-scale",
+            "The scores are not divided by anything: log-ratios of two weights are √d_k times too large.",
+        )
     said = ", ".join(f"{factor:.4g} at d_k = {d_k}" for d_k, factor in factors.items())
-    return "wrong-scale", f"The scores are too large by a factor ({said}; wanted 1): look at what you divide by."
+    return "wrong-scale", f"The scores come out multiplied by {said}; wanted by 1: look at what you divide by."
 
 
 def _random(seed, *shape):
@@ -333,7 +353,10 @@ def receptive_field(attempt):
         sees = moved[0, :, 0].any(-1).T
         if (sees & ~causal).any():
             t, s = (sees & ~causal).nonzero()[0].tolist()
-            return "future-leak", f"Under a causal mask, output {t} depends on token {s}, which lies in its future."
+            return (
+                "future-leak",
+                f"Under a causal mask, output {t} depends on token {s}, which lies in its future (True = may attend).",
+            )
         if (~sees & causal).any():
             t, s = (~sees & causal).nonzero()[0].tolist()
             return "past-not-seen", f"Under a causal mask, output {t} does not depend on token {s}, which it may see."
@@ -381,9 +404,9 @@ def hidden_scale(attempt):
 # Counts: a formula is found from a few values.
 
 TERMS = {
-    f"{'·'.join(filter(None, (d_name, h_name))) or '1'}": (d_power, h_power)
-    for d_power, d_name in ((3, "d³"), (2, "d²"), (1, "d"), (0, ""))
-    for h_power, h_name in ((2, "h²"), (1, "h"), (0, ""), (-1, "1/h"), (-2, "1/h²"))
+    d_name + h_name: (d_power, h_power)
+    for d_power, d_name in ((3, "d³"), (2, "d²"), (1, "d"), (0, "1"))
+    for h_power, h_name in ((2, "·h²"), (1, "·h"), (0, ""), (-1, "/h"), (-2, "/h²"))
 }
 
 
@@ -422,7 +445,9 @@ def share(attempt):
     for expansion in (1, 2, 4):
         value = attempt.call(8, expansion)
         odds.append(f"{value / (1 - value):.4g}" if isinstance(value, int | float) and value < 1 else "all")
-    says = f"Feed-forward : attention is {', '.join(odds)} : 1 at expansion 1, 2, 4; wanted 0.5, 1, 2."
+    says = (
+        f"At expansion 1, 2, 4 you give the feed-forward block {', '.join(odds)} times attention's; wanted 0.5, 1, 2."
+    )
     return "wrong-proportion", says
 
 
@@ -446,7 +471,7 @@ def missing_or_extra(attempt):
 def turned_over(attempt):
     for mine, want, case in attempt.triples():
         if torch.equal(~mine, want):
-            return "turned-over", f"On {case} every entry is turned over: True must mean blocked."
+            return "turned-over", f"On {case} every entry is inverted: True must mean blocked."
     for mine, want, case in attempt.triples():
         if not torch.equal(mine, want):
             free = (want & ~mine).sum().item()
@@ -477,6 +502,25 @@ def wrong_symbol(attempt):
     return None
 
 
+def waves(attempt):
+    """For a table of positions: whether it is made of waves, where they start and how fast they turn."""
+    for mine, want, case in attempt.triples():
+        if torch.allclose(mine, want, atol=1e-3):
+            continue
+        if not torch.allclose(mine[0], want[0], atol=1e-3):
+            row = ", ".join(f"{value:.2f}" for value in mine[0, :4].tolist())
+            return "wrong-first-row", f"On {case}, row 0 begins {row}; at place 0 sines are 0 and cosines 1."
+        if not torch.allclose(mine[:, 0::2] ** 2 + mine[:, 1::2] ** 2, torch.ones(1), atol=1e-3):
+            return "not-sine-and-cosine", f"On {case}, a pair's two columns are not the sine and cosine of one angle."
+        turned = torch.atan2(mine[1, 0::2], mine[1, 1::2])
+        rates = torch.atan2(want[1, 0::2], want[1, 1::2])
+        wrong = (turned - rates).abs() > 1e-4
+        pair = int(wrong.nonzero()[0]) if wrong.any() else 0
+        says = f"pair {pair} turns by {turned[pair]:.4f} from place 0 to 1, wanted {rates[pair]:.4f}"
+        return "wrong-rates", f"On {case}, {says}."
+    return None
+
+
 def mixes_memory(attempt):
     """For cross-attention: whether outputs are mixtures of the memory's values, each token's own."""
     for mine, want, _ in attempt.triples():
@@ -503,7 +547,7 @@ def rearranged_rows(attempt):
                 head, row = wrong[0].tolist()
                 first, wanted = a[head, row], b[head, row]
                 if not torch.equal(first % 100, wanted % 100):
-                    return "columns-moved", f"On {case}, the columns of {name} moved: only rows are to be sorted."
+                    return "columns-moved", f"On {case}, the columns of {name} moved: only rows should be regrouped."
                 says = f"row {row} of {name} of head {head} is row {int(first[0]) // 100} of the matrix"
                 return "wrong-rows", f"On {case}, {says}; wanted row {int(wanted[0]) // 100}."
     return None
