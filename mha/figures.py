@@ -74,7 +74,7 @@ def heatmap(
     return Picture(figure, alt)
 
 
-def head_grid(weights, rows, columns=None, *, title, alt, names=None, numbers=None):
+def head_grid(weights, rows, columns=None, *, title, alt, names=None, numbers=None, row_label="query"):
     """One small heatmap per head, all on one scale from 0 to 1.  weights (h, T, S)."""
     if weights.dim() != 3:
         raise ValueError(f"weights have shape {tuple(weights.shape)}, wanted (h, T, S): choose one text, weights[0]")
@@ -94,7 +94,7 @@ def head_grid(weights, rows, columns=None, *, title, alt, names=None, numbers=No
         if head % across:
             axes.set_yticklabels([])
         else:
-            axes.set_ylabel("query", fontsize=8)
+            axes.set_ylabel(row_label, fontsize=8)
     figure.colorbar(image, ax=grid, label="weight", shrink=0.8)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     return Picture(figure, alt)
