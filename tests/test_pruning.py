@@ -54,6 +54,13 @@ def test_a_head_at_its_mean(layer):
         torch.testing.assert_close(layer(X)[0], layer.proj(inner))  # inside the with: the hook acts on its own result
 
 
+def test_heads_are_switched_on_the_layers_device(layer):
+    layer, x = layer.to("meta"), X.to("meta")
+    for mean in (None, torch.zeros(12, device="meta")):
+        with switch_off(layer, 1, mean):
+            assert layer(x)[0].device.type == "meta"
+
+
 def test_two_can_be_off_one_after_the_other(layer):
     first = switch_off(layer, 0)
     second = switch_off(layer, 2)

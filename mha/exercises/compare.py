@@ -1,5 +1,6 @@
 """When two answers are the same, and where they first differ."""
 
+import inspect
 import numbers
 
 import torch
@@ -21,6 +22,8 @@ def plain(value):
         return value.detach().to_dense().cpu()
     if type(value) in (tuple, list):
         return type(value)(map(plain, value))
+    if inspect.iscoroutine(value):
+        value.close()  # nobody will await it
     if isinstance(value, int) and abs(value) > 10**100:
         return Odd("a whole number of more than 100 digits")
     if isinstance(value, numbers.Real) and type(value) not in (bool, int, float):
@@ -62,6 +65,6 @@ def describe(value):
         return f"a tensor of {'booleans' if value.dtype == torch.bool else 'numbers'}, shape {tuple(value.shape)}"
     if value is None:
         return "None"
-    name = type(value).__name__
+    name = {"ndarray": "NumPy array"}.get(type(value).__name__, type(value).__name__)
     named = {bool: "a bool", int: "a whole number", float: "a number"}
     return named.get(type(value), f"{'an' if name[0] in 'aeiou' else 'a'} {name}")

