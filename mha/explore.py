@@ -14,10 +14,10 @@ from ipywidgets import Checkbox, IntSlider, SelectionSlider, Text  # a dropdown 
 from mha import figures, svg
 from mha.accounting import stack_parameters, table_bytes
 from mha.attention import allowed_heads, scaled_dot_product_attention
+from mha.heads import SPECIAL, check_counts, checked
 from mha.tasks import dates
 
 SENTENCE = ("Maya", "fed", "her", "cat", ",", "twice")
-SPECIAL = {"[CLS]", "[SEP]", "[PAD]", "<s>", "</s>", "<pad>"}
 
 
 class View:
@@ -85,11 +85,11 @@ def heads(weights, tokens, key_tokens=None, layer_names=None, batch=None):
     or arrays.  tokens name the T queries, key_tokens the S keys (the same unless given).
     Raises TypeError or ValueError, with what to do, for weights that are none, averaged, or do not sum to one.
     """
-    layers = [_checked(layer, batch) for layer in (weights if _is_per_layer(weights) else [weights])]
+    layers = [checked(layer, batch) for layer in (weights if _is_per_layer(weights) else [weights])]
     tokens = _printable(tokens)
     keys = tokens if key_tokens is None else _printable(key_tokens)
     for layer in layers:
-        _check_counts(layer, tokens, keys)
+        check_counts(layer, tokens, keys)
     names = [f"layer {number}" for number in range(len(layers))] if layer_names is None else list(layer_names)
     if len(names) != len(layers):
         raise ValueError(f"layer_names has {len(names)} names for {len(layers)} layers: give one for each")
@@ -228,10 +228,10 @@ def two_peaks():
         row = np.zeros(5)
         row[4], row[3] = share / 100, 1 - share / 100
         if share == 50:
-            return row, names, f"{names[4]} and {names[3]} are there, half and half: which was nearer is lost"
+            return row, names, f"“{names[4]}” and “{names[3]}” are there, half and half: which was nearer is lost"
         read = names[int(row.argmax())]
         wrong = 2 if read == names[4] else 1
-        return row, names, f"There is most of {read}, so both outputs say {read}: output {wrong} is wrong"
+        return row, names, f"There is most of “{read}”, so both outputs say “{read}”: output {wrong} is wrong"
 
     return _row_view("two_peaks", controls, state)
 
@@ -480,45 +480,3 @@ def _is_per_layer(weights):
     if isinstance(weights, (list, tuple)) and not weights:
         raise ValueError("weights are an empty list, wanted one table (h, T, S) for each layer: was the model run?")
     return isinstance(weights, (list, tuple)) and not isinstance(weights[0], (list, tuple))
-
-
-def _checked(weights, batch):
-    """One layer's weights as an array (h, T, S), if they are attention weights."""
-    if weights is None:
-        raise TypeError("weights are None: call the layer with need_weights=True")
-    weights = weights.detach().float().cpu() if isinstance(weights, torch.Tensor) else weights
-    array = np.asarray(weights, dtype=float)
-    wanted = f"weights have shape {array.shape}, wanted (h, T, S) or (B, h, T, S)"
-    if array.ndim == 2:
-        raise ValueError(f"{wanted}: averaged over heads? pass average_attn_weights=False; one head is weights[None]")
-    if array.ndim == 4:
-        if batch is None and len(array) > 1:
-            raise ValueError(f"weights hold {len(array)} texts: choose one, batch=0 to {len(array) - 1}")
-        if not 0 <= (batch or 0) < len(array):
-            raise ValueError(f"batch={batch}, but weights hold {len(array)} texts: choose 0 to {len(array) - 1}")
-        array = array[batch or 0]
-    elif array.ndim == 3 and batch is not None:
-        raise ValueError(f"{wanted} when batch={batch} is chosen: were heads averaged? pass average_attn_weights=False")
-    if array.ndim != 3 or not array.size:
-        raise ValueError(wanted)
-    if not np.isfinite(array).all() or array.min() < 0:
-        raise ValueError("weights hold NaN or numbers below 0: are these scores, or the output of a row with no keys?")
-    rows, columns = array.sum(axis=-1), array.sum(axis=-2)
-    if not (_near_one(rows) | (rows == 0)).all():
-        hint = "is dropout on (call eval()), or are these scores?"
-        if _near_one(columns).all():
-            hint = "columns do: softmax was taken over the queries, use dim=-1"
-        raise ValueError(f"rows of weights sum to {rows.min():.2f} … {rows.max():.2f}, wanted 1; {hint}")
-    return array
-
-
-def _near_one(sums):
-    return np.abs(sums - 1) < 0.02
-
-
-def _check_counts(layer, tokens, keys):
-    if layer.shape[1:] != (len(tokens), len(keys)):
-        raise ValueError(
-            f"weights are {layer.shape[1]} × {layer.shape[2]} per head, but there are {len(tokens)} query tokens and "
-            f"{len(keys)} key tokens: give key_tokens, or cut the padding"
-        )

@@ -199,9 +199,7 @@ RIGHT = {
     "5.1": [
         mha.torch_bridge.to_torch_mask,
         additive_mask,
-        lambda mask: (
-            mask.logical_not().flatten(0, -3).squeeze(1) if mask.dim() == 4 and mask.size(2) == 1 else to_blocked(mask)
-        ),
+        lambda mask: (~mask).view(-1, mask.size(-1)) if mask.dim() == 4 and mask.size(1) == 1 else to_blocked(mask),
     ],
     "5.2": [
         lambda w, h: tuple(part.unflatten(0, (h, -1)) for part in w.chunk(3)),
@@ -391,6 +389,8 @@ PROBED = {
     ("1.2", "wrong-type"): lambda n: np.tril(np.ones((n, n))),
     ("1.2", "random"): lambda n: torch.rand(n, n) < 0.5,
     ("1.2", "wrong-signature"): lambda: None,
+    ("3.1", "wrong-arguments"): lambda x, h: recursive(x, h),
+    ("4.2", "rounded"): lambda d, e=4: round(2 * e / (4 + 2 * e), 2),
     ("3.1", "sizes-do-not-multiply"): lambda x, h: x.view(*x.shape, h),
     ("3.2", "view-refuses"): lambda x: x.transpose(1, 2).view(x.size(0), x.size(2), -1),
     ("5.1", "minus-on-booleans"): lambda mask: 1 - mask,
@@ -416,7 +416,7 @@ def test_a_wrong_scale_is_named_exactly():
     assert "root of the number of queries" in check("1.1", by(lambda q, k, v: q.size(-2))).message
     assert "root of the width of v" in check("1.1", by(lambda q, k, v: v.size(-1))).message
     assert (
-        "multiplied by 0.2165 at d_k = 3, 0.3536 at d_k = 8; wanted by 1"
+        "divided by 8 whatever d_k is"
         in check("1.1", lambda q, k, v, mask=None: ALL["1.1"].reference(q * q.size(-1) ** 0.5 / 8, k, v, mask)).message
     )
     assert "wanted by 1" in check("1.1", by(lambda q, k, v: 1.23 * q.size(-1))).message
@@ -457,6 +457,7 @@ FRESH = {  # inputs that the checks do not use, to tell whether an edit changed 
         (torch.rand(5, 1, 1, 4) < 0.5,),
         (torch.rand(3, 4, 5, 2) < 0.5,),
         (torch.rand(3, 2, 1, 4) < 0.5,),
+        (torch.rand(5, 4, 1, 2) < 0.5,),
     ],
     "7.1": [(torch.tensor([[1, 2, 3, 4, 0], [5, 0, 0, 0, 0]]),), (torch.tensor([[2, 2, 0]] * 4),)],
     "7.2": [(9, 12), (20, 4)],
@@ -669,8 +670,11 @@ def test_a_wrong_answer_shows_wanted_beside_yours():
     verdict = check("3.1", lambda x, h: x.view(x.size(0), h, x.size(1), -1))
     page = verdict._repr_html_()
     assert "wanted (token.feature)" in page and "yours (token.feature)" in page and 'role="img"' in page
-    assert "First difference at [0, 0, 1, 0], on x (2, 5, 6) and 3 heads: wanted 1.0, yours 0.2." in repr(verdict)
-    assert page.count('stroke-width="2"') == 8  # four rows of two numbers differ
+    assert (
+        "First difference at [0, 0, 1, 0], on x (2, 5, 12) and 3 heads: wanted 1.0, yours 0.4 (token.feature)."
+        in repr(verdict)
+    )
+    assert page.count('stroke-width="2"') == 16  # four rows of four numbers differ
     assert "http" not in page and "<script" not in page
 
 

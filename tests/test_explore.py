@@ -388,7 +388,7 @@ def test_one_row_cannot_serve_two_outputs():
         (20, True, ",", 1),
     ):
         view.controls["share"].value, view.controls["swapped"].value = share, swapped
-        assert f"both outputs say {read}: output {wrong} is wrong" in view.table()
+        assert f"both outputs say “{read}”: output {wrong} is wrong" in view.table()
         assert shares(view).sum() == pytest.approx(1)
 
 

@@ -92,7 +92,7 @@ def _tensors(exercise, part, description, mine, want):
         if values[0] == values[1]:  # rounded alike
             values = [f"{tensor[where].item():.6g}" for tensor in (want, mine)]
         place = f"{' in the ' + part if part else ''} at [{place}], on {description}"
-        words = f"First difference{place}: wanted {values[0]}, yours {values[1]}."
+        words = f"First difference{place}: wanted {values[0]}, yours {values[1]}{exercise.legend}."
     tables = {"wanted": _window(want, where), "yours": _window(mine, where)}
     same_size = tables["wanted"].shape == tables["yours"].shape
     differs = unequal(tables["yours"], tables["wanted"], exercise.tolerance) if same_size else None

@@ -7,7 +7,9 @@ import torch
 
 
 class Raised(str):
-    """An error as an outcome: its kind and the first line of its message."""
+    """An error as an outcome: its kind and the first line of its message; `inside`, if the answer's lines had begun."""
+
+    inside = False
 
 
 class Odd(str):
@@ -60,7 +62,8 @@ def describe(value):
     if isinstance(value, Odd):
         return str(value)
     if isinstance(value, tuple | list):
-        return f"a {type(value).__name__} of {len(value)}: {', '.join(describe(part) for part in value[:3])}"
+        first = f", such as {describe(value[0])}" if len(value) else ""
+        return f"a {type(value).__name__} of {len(value)}{first}"
     if isinstance(value, torch.Tensor):
         return f"a tensor of {'booleans' if value.dtype == torch.bool else 'numbers'}, shape {tuple(value.shape)}"
     if value is None:

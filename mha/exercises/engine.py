@@ -156,13 +156,17 @@ def _judge(exercise, answer, seconds):
         if _unfinished(outcomes[-1].value):
             return verdict("not attempted", message=untouched)
         if isinstance(outcomes[-1].error, TooLong):
-            message = f"Stopped after {seconds:g} s: does one of your loops never end?"
+            message = (
+                f"Stopped after {seconds:g} s: is there something that takes very long, or a loop that never ends?"
+            )
             return verdict("error", "runs-too-long", message, lines=outcomes[-1].lines)
     printed = next((outcome.printed for outcome in outcomes if outcome.printed), "")
     verdict = functools.partial(verdict, printed=printed)
     changed = next((outcome.changed for outcome in outcomes if outcome.changed), None)
     if changed:
-        message = f"Your function changes {' and '.join(changed)}, which others still use: work on a copy (clone)."
+        inputs = any(name.startswith("its input") for name in changed)
+        way = "work on a copy (clone)" if inputs else "leave such settings as they are"
+        message = f"Your function changes {' and '.join(changed)}, which others still use: {way}."
         return verdict("wrong", "changes-what-is-not-its-own", message)
     wanted = _behaviour(exercise, exercise.reference)
     yours = [_read(exercise, outcome) for outcome in outcomes]
@@ -199,7 +203,9 @@ def _mistakes(id):
 def _read(exercise, outcome):
     """A value as the exercise compares it, or what was raised."""
     if outcome.error is not None:
-        return Raised(f"{type(outcome.error).__name__}: {outcome.error}".split("\n")[0].rstrip(": "))
+        raised = Raised(f"{type(outcome.error).__name__}: {outcome.error}".split("\n")[0].rstrip(": "))
+        raised.inside = bool(outcome.lines)
+        return raised
     return exercise.read(plain(outcome.value))
 
 

@@ -158,7 +158,8 @@ ATTENTION = Exercise(
         ),
         Mistake(
             "hidden-scores-zero",
-            "Hidden scores were set to 0, and e⁰ is 1: they still take a share. It takes −∞ to get none.",
+            "Hidden scores were set to 0, and e⁰ is 1: they still take a share. It takes −∞ to get none (or a mask "
+            "that is multiplied in after exp).",
             change={"hide": "zeroed"},
         ),
         Mistake(

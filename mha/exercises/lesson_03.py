@@ -51,7 +51,7 @@ SPLIT_HEADS = Exercise(
     family=_split_heads,
     inputs=lambda: {
         f"x ({B}, {T}, {d}) and {h} head{'s' * (h > 1)}": (probes.addresses(B, T, d), h)
-        for B, T, d, h in ((2, 5, 6, 3), (2, 4, 6, 2), (3, 3, 8, 2), (2, 2, 12, 3), (1, 7, 4, 1))
+        for B, T, d, h in ((2, 5, 12, 3), (2, 4, 6, 2), (3, 3, 8, 2), (2, 2, 12, 3), (1, 7, 4, 1))
     },
     probes=(probes.rearranged,),
     cell=probes.address,
@@ -171,7 +171,7 @@ MERGE_HEADS = Exercise(
     family=_merge_heads,
     inputs=lambda: {
         f"heads ({B}, {h}, {T}, {d // h})": (_heads(B, T, d, h),)
-        for B, T, d, h in ((2, 5, 6, 3), (2, 4, 6, 2), (3, 2, 8, 2), (2, 3, 6, 2), (1, 7, 4, 1))
+        for B, T, d, h in ((2, 5, 12, 3), (2, 4, 6, 2), (3, 2, 8, 2), (2, 3, 6, 2), (1, 7, 4, 1))
     },
     probes=(probes.rearranged,),
     cell=probes.address,
@@ -288,6 +288,7 @@ def _multi_head_attention(
         "slices both ways": lambda t: t.reshape(B, h, T, d_k),
         "every h-th": lambda t: t.view(B, T, d_k, h).permute(0, 3, 1, 2),
         "heads among themselves": lambda t: t.view(B, T, h, d_k),
+        "sizes swapped": lambda t: t.view(B, T, d_k, h).transpose(1, 2),
     }.get(split, lambda t: t.view(B, T, h, d_k).transpose(1, 2))
     q, k, v = map(cut, (q, k, v))
     factor = {"none": 1, "√d": 1 / math.sqrt(d), "d_k": 1 / d_k, "times": math.sqrt(d_k), "√T": 1 / math.sqrt(T)}
@@ -410,6 +411,11 @@ MULTI_HEAD_ATTENTION = Exercise(
             "every-h-th-feature",
             "Head 0 takes features 0, h, 2h, …: h and d_k stand the wrong way round in the split.",
             change={"split": "every h-th"},
+        ),
+        Mistake(
+            "sizes-swapped",
+            "h and d_k changed places in the split: d_k heads of h numbers. The last axis is d / h wide.",
+            change={"split": "sizes swapped"},
         ),
         Mistake(
             "heads-among-themselves",
@@ -544,7 +550,7 @@ ALLOWED_HEADS = Exercise(
     mistakes=(
         Mistake(
             "d-model-left-out",
-            "d_model itself is missing: d heads one number wide. range stops before its end.",
+            "d_model itself is missing: d heads one number wide. The search must go up to and including d_model.",
             lambda d: [h for h in range(1, d) if d % h == 0],
         ),
         Mistake(
@@ -556,11 +562,6 @@ ALLOWED_HEADS = Exercise(
             "both-ends-left-out",
             "1 and d_model are missing: both divide d_model.",
             lambda d: [h for h in range(2, d) if d % h == 0],
-        ),
-        Mistake(
-            "stops-at-half",
-            "It stops at half of d_model, so that d_model itself is missing.",
-            lambda d: [h for h in range(1, d // 2 + 1) if d % h == 0] or [1],
         ),
         Mistake(
             "stops-at-the-root",

@@ -27,6 +27,7 @@ def _count_parameters(d_model, num_heads, bias=False, weights="right", biases="r
         "shared slices": 3 * d_k * d_k + d * d,
         "small W_O": 3 * d * d + d_k * d,
         "squared too late": 4 * d,
+        "xor": 4 * d ^ 2,
         "with the feed-forward block": 12 * d * d,
     }.get(weights, 4 * d * d)
     extra = {
@@ -112,6 +113,11 @@ COUNT_PARAMETERS = Exercise(
             "output-of-one-head",
             "W_O is counted d_k × d; it reads all heads side by side, so it is d × d.",
             change={"weights": "small W_O"},
+        ),
+        Mistake(
+            "power-is-not-xor",
+            "In Python ^ is no power (it is XOR, bit by bit): a square is d**2.",
+            change={"weights": "xor"},
         ),
         Mistake(
             "not-squared",

@@ -63,6 +63,7 @@ def _mask_inputs():
         "a padding mask (3, 1, 1, 6)": ((torch.arange(6) < torch.tensor([6, 4, 1])[:, None])[:, None, None],),
         "a mask per head (2, 3, 4, 5)": (torch.rand(2, 3, 4, 5, generator=rand) < 0.6,),
         "a mask per head (2, 2, 3, 4)": (torch.rand(2, 2, 3, 4, generator=rand) < 0.6,),
+        "a mask per head (2, 3, 1, 5), one query": (torch.rand(2, 3, 1, 5, generator=rand) < 0.6,),
         "a mask with a cache (3, 5)": (torch.ones(3, 5, dtype=torch.bool).tril(2),),
     }
 
@@ -135,12 +136,12 @@ TO_TORCH_MASK = Exercise(
         Mistake("transposed", "Queries and keys changed places: rows stay queries.", change={"end": "turned"}),
         Mistake(
             "floats-of-0-and-1",
-            "A float mask is *added* to scores there: 1 adds 1 and blocks nothing. Use booleans, or −∞.",
+            "A table of numbers is *added* to the scores there: 1 adds 1 and blocks nothing. Use booleans, or −∞.",
             change={"end": "float"},
         ),
         Mistake(
             "floats-not-turned-over",
-            "A float mask is *added* to scores there: 1 on what may be seen blocks nothing. Use ~mask.",
+            "A table of numbers is *added* to the scores there: 1 on what may be seen blocks nothing. Use ~mask.",
             change={"end": "0 and 1 turned"},
         ),
     ),

@@ -105,7 +105,11 @@ PADDING = Exercise(
         Mistake("one-too-few", "The last real symbol of each text is hidden as well.", change={"length": "one less"}),
         Mistake("one-too-many", "One symbol of padding is seen after each text.", change={"length": "one more"}),
         Mistake("another-symbol", "Symbol 1 was hidden; padding is symbol 0.", change={"length": "symbol 1"}),
-        Mistake("not-bool", "Right numbers, but floats; wanted booleans.", change={"kind": "float"}),
+        Mistake(
+            "not-bool",
+            "Right numbers, but no booleans: they would be added to scores. Call .bool().",
+            change={"kind": "float"},
+        ),
     ),
 )
 
@@ -133,6 +137,9 @@ def _positions(length, d_model, first=0, base=10000.0, power=2, sign=-1, order="
         "cosine alone": lambda: torch.stack([cosine, cosine], dim=-1).flatten(1),
         "angles": lambda: torch.stack([angles, angles], dim=-1).flatten(1),
     }.get(order, lambda: torch.stack([sine, cosine], dim=-1).flatten(1))()
+    if order == "by column":
+        own = places * base ** (sign * torch.arange(d_model).double() / d_model)
+        table = torch.where(torch.arange(d_model) % 2 == 0, own.sin(), own.cos())
     table = table.float()
     return {"turned": table.T, "batch": table[None], "one row": table[-1:], "scaled": table * d_model**-0.5}.get(
         end, table
@@ -176,6 +183,12 @@ POSITIONS = Exercise(
             "Both columns of a pair hold the cosine; the even one is a sine.",
             change={"order": "cosine alone"},
         ),
+        Mistake(
+            "rate-by-column",
+            "Each column has a rate of its own, 10000 ** (−column / d); the two of a pair share one. Count pairs: i is "
+            "column // 2, and the exponent −2i / d.",
+            change={"order": "by column"},
+        ),
         Mistake("angles-themselves", "These are angles; wanted their sine and cosine.", change={"order": "angles"}),
         Mistake(
             "counted-from-one",
@@ -218,7 +231,7 @@ def cross_attention(x, memory, w_q, w_k, w_v):
 
 
 def _cross_attention(
-    x, memory, w_q, w_k, w_v, of=("x", "memory", "memory"), order="qkv", scale=True, axis=-1, turn=True
+    x, memory, w_q, w_k, w_v, of=("x", "memory", "memory"), order="qkv", scale=True, axis=-1, turn=True, raw=False
 ):
     """The reference with options."""
     source = {"x": x, "memory": memory}
@@ -227,7 +240,7 @@ def _cross_attention(
         source[name] @ (weights[letter].T if turn else weights[letter]) for name, letter in zip(of, order, strict=True)
     )
     scores = q @ k.transpose(-2, -1) / (math.sqrt(q.size(-1)) if scale else 1)
-    return scores.softmax(dim=axis) @ v
+    return scores.softmax(dim=axis) @ (memory if raw else v)
 
 
 def _cross_inputs():
@@ -277,6 +290,9 @@ CROSS = Exercise(
             "keys-of-x",
             "The values are the memory's, the keys those of x: whoever matches is not who answers.",
             change={"of": ("x", "x", "memory")},
+        ),
+        Mistake(
+            "w-v-not-used", "The memory itself was mixed; wanted its values, memory @ w_v.T.", change={"raw": True}
         ),
         Mistake("keys-and-values-swapped", "w_k and w_v changed places.", change={"order": "qvk"}),
         Mistake("queries-and-keys-swapped", "w_q and w_k changed places.", change={"order": "kqv"}),
@@ -406,6 +422,8 @@ def _greedy(model, source, start, steps, place=-1, given="all", pick="largest", 
             new = scores.argmin(dim=-1, keepdim=True)
         elif pick == "text 0":
             new = scores[:1].argmax(dim=-1, keepdim=True).expand(len(source), 1)
+        elif pick == "places":
+            new = model(source, symbols).argmax(dim=1)
         elif pick == "texts":
             new = scores.argmax(dim=0)[: len(source), None]
         else:
@@ -469,6 +487,11 @@ GREEDY = Exercise(
             "largest-over-texts",
             "argmax ran over the texts; for each text the largest over the symbols is wanted, axis -1.",
             change={"pick": "texts"},
+        ),
+        Mistake(
+            "largest-over-places",
+            "argmax ran over axis 1, the places; take the last place, and there the largest over the symbols.",
+            change={"pick": "places"},
         ),
         Mistake("one-step-too-many", "There is one symbol too many.", change={"extra": 1}),
         Mistake("one-step-too-few", "There is one symbol too few.", change={"extra": -1}),

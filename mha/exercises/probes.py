@@ -99,9 +99,15 @@ ERRORS = {
         "wrong-arguments",
         "That function takes other arguments, or in another order.",
     ),
-    "argument 'size'": ("not-a-size", "A size must be a whole number: is a tensor among them?"),
+    "argument 'size'": (
+        "not-a-size",
+        "A size must be a whole number: / gives a float, // does not; or is a tensor among them?",
+    ),
     "only one element tensors": ("not-a-size", "A plain number is needed where a whole tensor was given."),
-    "same dtype": ("dtypes-mixed", "Two tensors of different precision meet."),
+    "same dtype": (
+        "dtypes-mixed",
+        "Two tensors of different precision meet: one input is in half precision. mask.to(x.dtype) would keep it.",
+    ),
     "only implemented on integer and Boolean": ("not-a-mask", "~ turns booleans over: was the mask meant?"),
     "out of bounds": ("index-out-of-range", "It asks for a part that is not there: print the shape."),
     "list index out of range": ("index-out-of-range", "It asks for a part that is not there: print the length."),
@@ -114,16 +120,24 @@ ERRORS = {
     "must be tuple of": ("not-a-tensor", "Something else is needed there: print the type of what you hand over."),
     "has no len()": ("no-parts", "That value has no parts: print its type."),
     "maximum recursion": ("endless-recursion", "It calls itself again and again."),
-    "by zero": ("division-by-zero", "It divides by zero."),
-    "has no attribute": ("no-such-attribute", "That kind of value has nothing of this name: print its type."),
+    "by zero": ("division-by-zero", "Which of the sizes is 0?"),
+    "has no attribute": (
+        "no-such-attribute",
+        "That kind of value has nothing of this name: a slip of spelling? Print its type.",
+    ),
 }
 
 
 def raised(attempt):
     for said, description in zip(attempt.yours, attempt.cases, strict=True):
         if isinstance(said, Raised):
-            said = said.rstrip(".")
+            inside, said = said.inside, said.rstrip(".")
             for part, (name, help) in ERRORS.items():
+                if part in said and name == "wrong-signature" and inside:
+                    name, help = (
+                        "wrong-arguments",
+                        "A call inside your function is given arguments that it does not take.",
+                    )
                 if part in said:
                     wanted = f" Wanted: ({', '.join(attempt.exercise.names)})." if name == "wrong-signature" else ""
                     return name, f"On {description} your function raised {said}. {help}{wanted}"
@@ -143,8 +157,10 @@ def wrong_shape(attempt):
 
 
 def not_a_number(attempt):
-    if any(a.isnan().any() and not b.isnan().any() for a, b in attempt.tensors()):
-        return "nan", "There is NaN in the result: 0 / 0, ∞ − ∞, or a row in which every score is −∞."
+    for mine, want, case in attempt.triples():
+        if any(a.isnan().any() and not b.isnan().any() for a, b in pairs(mine, want)):
+            why = "0 / 0, ∞ − ∞, exp of a score that is too large, or a row in which every score is −∞"
+            return "nan", f"On {case} there is NaN in the result: {why}."
     return None
 
 
@@ -197,23 +213,21 @@ def hidden_weight(attempt):
     return None
 
 
+SIZES = {3: (2, 7, 6, 4, 5), 8: (3, 5, 9, 11, 7)}  # by d_k: B, h, T, S, d_v, all different
+
+
 def wrong_scale(attempt):
     """The log-ratio of two weights, yours over wanted, names a wrong scale exactly."""
     factors = {}
-    for d_k in (3, 8):
-        q, k, v = _random(1, 2, 7, 6, d_k), _random(2, 2, 7, 4, d_k), _random(3, 2, 7, 4, 5)
+    for d_k, (B, h, T, S, d_v) in SIZES.items():
+        q, k, v = _random(1, B, h, T, d_k), _random(2, B, h, S, d_k), _random(3, B, h, S, d_v)
         value = attempt.call(q, k, v)
         if not isinstance(value, tuple) or len(value) != 2:
             return None
         factors[d_k] = _log_ratio(value[1], (q @ k.transpose(-2, -1) / math.sqrt(d_k)).softmax(-1))
-    names = {
-        2: "the batch size",
-        7: "the size of axis 1",
-        6: "the number of queries",
-        4: "the number of keys",
-        5: "the width of v",
-    }
-    return _name_the_scale(factors, {"d_k": lambda d_k: d_k} | {name: lambda _, n=n: n for n, name in names.items()})
+    names = ("the batch size", "the size of axis 1", "the number of queries", "the number of keys", "the width of v")
+    sizes = {name: lambda d_k, i=i: SIZES[d_k][i] for i, name in enumerate(names)}
+    return _name_the_scale(factors, {"d_k": lambda d_k: d_k} | sizes)
 
 
 def _log_ratio(yours, wanted):
@@ -242,6 +256,9 @@ def _name_the_scale(factors, sizes):
             "wrong-scale",
             "The scores are not divided by anything: log-ratios of two weights are √d_k times too large.",
         )
+    divisors = [math.sqrt(d_k) / factor for d_k, factor in factors.items()]
+    if max(divisors) / min(divisors) - 1 < 1e-2:
+        return "wrong-scale", f"The scores are divided by {divisors[0]:.4g} whatever d_k is; wanted √d_k."
     said = ", ".join(f"{factor:.4g} at d_k = {d_k}" for d_k, factor in factors.items())
     return "wrong-scale", f"The scores come out multiplied by {said}; wanted by 1: look at what you divide by."
 
@@ -386,7 +403,8 @@ def blind_features(attempt):
 def hidden_scale(attempt):
     """As `wrong_scale`, but the weights are read from the outputs of values that are one-hot."""
     factors = {}
-    for d_k in (6, 9):
+    tokens = {6: 5, 9: 7}  # by d_k
+    for d_k, T in tokens.items():
         d = 2 * d_k
         x = torch.cat([torch.eye(T), _random(3, T, d - T)], dim=-1)[None]
         w_q, w_k = _random(1, d, d) / 3, _random(2, d, d) / 3
@@ -398,7 +416,9 @@ def hidden_scale(attempt):
             return None
         q, k = (x[0] @ w[:d_k].T for w in (w_q, w_k))
         factors[d_k] = _log_ratio(output[0, :, :T], (q @ k.T / math.sqrt(d_k)).softmax(-1))
-    return _name_the_scale(factors, {"d_k": lambda d_k: d_k, "d": lambda d_k: 2 * d_k, "tokens": lambda d_k: T})
+    return _name_the_scale(
+        factors, {"d_k": lambda d_k: d_k, "d": lambda d_k: 2 * d_k, "the number of tokens": lambda d_k: tokens[d_k]}
+    )
 
 
 # Counts: a formula is found from a few values.
@@ -425,9 +445,16 @@ def formula(attempt):
         if not torch.allclose(table @ factors, counts[:, 0], rtol=1e-9, atol=1e-6):
             return "no-formula", "Your counts are no sum of powers of d and h; wanted 4·d², and 4·d more with biases."
         found = {term: factor for term, factor in zip(TERMS, factors.tolist(), strict=True) if factor}
-        said.append(" + ".join(f"{factor:g}·{term}" for term, factor in found.items()) or "0")
+        said.append(_sum(found) or "0")
     says = f"You count {said[0]} without biases (wanted 4·d²) and {said[1]} with them (wanted 4·d² + 4·d)."
     return "another-formula", says
+
+
+def _sum(terms):
+    """{term: factor} as it would be written."""
+    words = [f"{abs(factor):g}·{term}".removesuffix("·1") for term, factor in terms.items()]
+    signs = ["+" if factor > 0 else "−" for factor in terms.values()]
+    return " ".join(f"{sign} {word}" for sign, word in zip(signs, words, strict=True)).removeprefix("+ ")
 
 
 def share(attempt):
@@ -438,6 +465,8 @@ def share(attempt):
     for d, value in shares.items():
         if not 0 <= value <= 1:
             return "not-a-share", f"For d = {d} and expansion 4 it returns {value:,.4g}; a share lies between 0 and 1."
+    if all(abs(mine - want) < 6e-3 for mine, want, _ in attempt.triples()):
+        return "rounded", "Right, but rounded: return the number as it is."
     if abs(shares[8] - shares[512]) > 1e-6:
         says = f"It depends on d: {shares[8]:.4f} at 8, {shares[512]:.4f} at 512. Every matrix has d², so d cancels."
         return "depends-on-d", says

@@ -1,0 +1,179 @@
+"""Scores beside their nulls, verdicts on heads whose answer is known, and refusals."""
+
+import numpy as np
+import pytest
+import torch
+
+from mha import english, heads
+
+TOKENS = [
+    "[CLS] maya fed her cat , because the cat was hungry . [SEP]".split(),
+    "[CLS] the queen waited for the king , and the king sang . [SEP]".split(),
+    "[CLS] when the rain stopped , we ran ; the rain came back . [SEP]".split(),
+    "[CLS] if you find the key , put the key there . [SEP]".split(),
+    "[CLS] a dog barked , a second dog answered . [SEP]".split(),
+    "[CLS] the train was late , but the train was full . [SEP]".split(),
+    "[CLS] he wrote a letter , and she kept the letter . [SEP]".split(),
+    "[CLS] the story was long , but a long story is good . [SEP]".split(),
+]
+PLAIN = ["a b c a".split(), "x , y , z".split()]
+DIRECTIONS = pytest.mark.parametrize("causal", [False, True])
+
+
+def planted_strengths(kinds, strength, causal=False, count=6):
+    """{kind: (sentences, heads)} of planted heads on all sentences; kinds that nobody can follow are left out."""
+    rows = [
+        heads.strengths(heads.planted(tokens, kinds, strength, count, causal, seed), tokens, causal)
+        for seed, tokens in enumerate(TOKENS)
+    ]
+    return {kind: np.stack([row[kind] for row in rows]) for kind in heads.KINDS if not np.isnan(rows[0][kind]).all()}
+
+
+def test_patterns_are_what_they_say():
+    tokens = ["[CLS]", "a", ",", "a", "b", "[SEP]"]
+    found = {kind: [tuple(cell) for cell in np.argwhere(table)] for kind, table in heads.patterns(tokens).items()}
+    assert found["previous"] == [(2, 1), (3, 2), (4, 3)]
+    assert found["next"] == [(1, 2), (2, 3), (3, 4)]
+    assert found["punctuation"] == [(1, 2), (3, 2), (4, 2)]
+    assert found["same word"] == [(1, 3), (3, 1)]
+    assert found["sink"] == [(i, j) for i in (1, 2, 3, 4) for j in (0, 5)]
+    assert found["band"] == [(i, j) for i in range(1, 5) for j in range(1, 5) if abs(i - j) <= 2]
+    causal = heads.patterns(tokens, causal=True)
+    assert not causal["next"].any() and np.argwhere(causal["same word"]).tolist() == [[3, 1]]
+    assert not any(np.triu(table, 1).any() for table in causal.values())
+    assert np.argwhere(heads.patterns(["a", "b", "c"])["sink"]).tolist() == [[1, 0], [2, 0]]
+
+
+@DIRECTIONS
+def test_even_attention_scores_its_null(causal):
+    for tokens in TOKENS:
+        T = len(tokens)
+        seen = np.tril(np.ones((T, T))) if causal else np.ones((T, T))
+        even = seen / seen.sum(axis=-1, keepdims=True)
+        for kind, pattern in heads.patterns(tokens, causal).items():
+            score, null = heads.score(even, pattern, causal)
+            assert (np.isnan(score) and np.isnan(null)) or score == pytest.approx(null), kind
+        for value in heads.strengths(even[None], tokens, causal).values():
+            assert np.isnan(value).all() or value == pytest.approx(0, abs=1e-9)
+
+
+def test_the_nulls_are_the_published_formulas():
+    """Previous token, every row counted: (n − 1) / n² both ways and (H_n − 1) / n under a causal mask."""
+    for n in (8, 16):
+        pattern = np.eye(n, k=-1, dtype=bool)
+        share = (n - 1) / n  # ours leaves out the first row, which has nobody before it
+        both, causal = heads.score(np.eye(n), pattern)[1], heads.score(np.eye(n), pattern, causal=True)[1]
+        assert both * share == pytest.approx((n - 1) / n**2)
+        assert causal * share == pytest.approx((sum(1 / i for i in range(1, n + 1)) - 1) / n)
+
+
+def test_a_perfect_head_has_strength_one():
+    tokens = "a b c d".split()
+    weights = np.eye(4, k=-1)
+    weights[0, 0] = 1
+    assert heads.strengths(weights[None], tokens)["previous"] == pytest.approx(1)
+    assert heads.strengths(weights[None], tokens, causal=True)["previous"] == pytest.approx(1)
+    assert heads.strengths(weights.T[None][:, ::-1, ::-1].transpose(0, 2, 1), tokens)["next"] == pytest.approx(1)
+
+
+@DIRECTIONS
+@pytest.mark.parametrize("kind", heads.KINDS)
+def test_a_planted_head_is_found_and_nothing_else_is(kind, causal):
+    if causal and kind == "next":
+        return  # nobody can look ahead
+    for strength in (0.6, 0.9, 1.0):
+        assert set(heads.verdicts(planted_strengths((kind,), strength, causal)).tolist()) == {(kind,)}, strength
+    assert set(heads.verdicts(planted_strengths((kind,), 0.1, causal)).tolist()) == {()}
+
+
+@pytest.mark.parametrize("kinds", [("previous", "punctuation"), ("next", "sink"), ("previous", "next")])
+def test_two_kinds_are_two_labels(kinds):
+    found = heads.verdicts(planted_strengths(kinds, 0.9))
+    assert {frozenset(labels) for labels in found.tolist()} == {frozenset(kinds)}
+
+
+@DIRECTIONS
+def test_of_many_random_heads_none_is_called_something(causal):
+    assert set(heads.verdicts(planted_strengths((), 0.0, causal, count=144)).tolist()) == {()}
+
+
+def test_a_head_without_a_key_of_the_pattern_has_no_strength():
+    found = heads.strengths(np.full((2, 3, 3), 1 / 3), "a b c".split())
+    assert np.isnan(found["punctuation"]).all() and np.isnan(found["same word"]).all()
+    assert not np.isnan(found["previous"]).any()
+
+
+def test_coreference_cancels_every_preference_of_place():
+    antecedent_first = np.array([True, False] * 10)
+    for near in (True, False):  # a head that always takes the nearer candidate, or the farther
+        takes = antecedent_first != near
+        weights = np.where(takes[:, None, None], [0.5, 0.1], [0.1, 0.5])  # (sentences, 1, 2)
+        assert heads.coreference(weights).mean() == pytest.approx(0)
+    right = np.tile([0.5, 0.1], (20, 1, 1))
+    assert heads.coreference(right).mean() == pytest.approx(0.4)
+    assert heads.verdicts({"coreference": heads.coreference(right)})[0] == ("coreference",)
+
+
+def test_intervals_are_wider_for_few_sentences_and_many_tests():
+    rng = np.random.default_rng(0)
+    values = 0.5 + 0.1 * rng.normal(size=(40, 3))
+    mean, low = heads.intervals(values, tests=1)
+    assert mean == pytest.approx(values.mean(axis=0)) and (low < mean).all() and (low > 0.4).all()
+    assert (heads.intervals(values[:8], 1)[1] - values[:8].mean(0) < low - mean).all()
+    assert (heads.intervals(values, 72)[1] < low).all()
+    with_gaps = np.concatenate([values, np.full((5, 3), np.nan)])
+    assert heads.intervals(with_gaps, 1)[0] == pytest.approx(mean)
+
+
+def random_weights(*shape):
+    return torch.randn(*shape).softmax(dim=-1)
+
+
+REFUSED = {
+    "none": (None, "abc", False, TypeError, "need_weights=True"),
+    "averaged": (random_weights(3, 3), "abc", False, ValueError, "averaged over heads"),
+    "dropout": (random_weights(2, 3, 3) / 0.8, "abc", False, ValueError, "is dropout on"),
+    "scores": (torch.randn(2, 3, 3), "abc", False, ValueError, "are these scores"),
+    "columns": (random_weights(2, 3, 3).mT, "abc", False, ValueError, "softmax was taken over the queries"),
+    "other tokens": (random_weights(2, 3, 3), "abcd", False, ValueError, "there are 4 query tokens"),
+    "padding": (random_weights(2, 3, 3), ["a", "b", "[PAD]"], False, ValueError, "there is padding among the tokens"),
+    "not causal": (random_weights(2, 3, 3), "abc", True, ValueError, "upside down"),
+    "upside down": (torch.full((2, 3, 3), 1 / 3), "abc", True, ValueError, "upside down"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refusals_say_what_to_do(name):
+    weights, tokens, causal, kind, words = REFUSED[name]
+    with pytest.raises(kind, match=words):
+        heads.strengths(weights, list(tokens), causal)
+
+
+# The stored maps, on which lesson 06 will run.
+
+
+def test_the_stored_maps_are_attention_weights_of_their_sentences():
+    maps = english.stored_maps()
+    assert len(maps) == 10
+    for tokens, weights in maps:
+        assert tokens[0] == "[CLS]" and tokens[-1] == "[SEP]" and weights.shape == (6, 12, len(tokens), len(tokens))
+        torch.testing.assert_close(weights.sum(dim=-1), torch.ones(weights.shape[:-1]), atol=5e-3, rtol=0)
+
+
+def test_the_textbook_heads_are_found_in_the_stored_maps():
+    rows = [heads.strengths(weights, tokens) for tokens, weights in english.stored_maps()]
+    found = heads.verdicts({kind: np.stack([row[kind] for row in rows]) for kind in heads.KINDS})
+    assert found[0, 2] == ("previous",) and found[1, 8] == ("next",)
+    assert sum("previous" in labels for labels in found.flat) == 1
+    assert sum("sink" in labels for labels in found.flat) > 30
+
+
+@pytest.mark.skipif(english.find_model() is None, reason="NOT CHECKED: the English model is not here: `make model`")
+def test_the_stored_maps_are_the_models():
+    folder = english.find_model()
+    encoder, tokenizer = english.load(folder), english.Tokenizer(folder)
+    for tokens, weights in english.stored_maps():
+        text = tokenizer.pieces.decode(tokenizer.pieces.encode(" ".join(tokens[1:-1])).ids)
+        read, maps = english.read(encoder, tokenizer, text)
+        assert read == tokens
+        torch.testing.assert_close(maps, weights, atol=2e-3, rtol=2e-3)
