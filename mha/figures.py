@@ -56,16 +56,18 @@ def heatmap(
     label="weight",
     row_label="query",
     column_label="key",
+    texts=None,
 ):
     """One table of numbers as colours, the numbers written in.  values (T, S); columns = rows unless given.
 
-    `numbers` is the format of a cell, or None to leave cells bare; `scale` the values of the two end colours.
+    `numbers` is the format of a cell, or None to leave cells bare; `texts` are words to write instead, a list for
+    each row; `scale` the values of the two end colours.
     """
     values, columns = _table(values), list(rows if columns is None else columns)
     T, S = values.shape
     figure = Figure(figsize=(min(1.6 + 0.62 * S, 9), 0.9 + 0.45 * T), layout="constrained")
     axes = figure.add_subplot()
-    image = _draw_table(axes, values, list(rows), columns, Normalize(*scale), colour_map(WEIGHTS), numbers)
+    image = _draw_table(axes, values, list(rows), columns, Normalize(*scale), colour_map(WEIGHTS), numbers, texts=texts)
     axes.set_ylabel(row_label)
     axes.xaxis.set_label_position("top")
     axes.set_xlabel(column_label)
@@ -202,7 +204,7 @@ def _table(values):
     return values
 
 
-def _draw_table(axes, values, rows, columns, norm, colours, numbers, size=9):
+def _draw_table(axes, values, rows, columns, norm, colours, numbers, size=9, texts=None):
     """One table on the axes: tokens on both sides, keys above; a cell's number in white where it is dark."""
     image = axes.imshow(values.numpy(), cmap=colours, norm=norm, aspect="auto")
     single = max(map(len, columns)) == 1  # characters
@@ -217,11 +219,11 @@ def _draw_table(axes, values, rows, columns, norm, colours, numbers, size=9):
         axes.set_yticks([t - 0.5 for t in range(1, len(rows))], minor=True)
         axes.grid(which="minor", color="white", linewidth=1)
         axes.tick_params(which="minor", length=0)
-    if numbers:
+    if numbers or texts:
         for t, row in enumerate(values.tolist()):
             for s, value in enumerate(row):
-                ink = "white" if norm(value) > 0.6 else INK
-                axes.text(s, t, numbers.format(value), ha="center", va="center", fontsize=size - 1, color=ink)
+                ink, words = "white" if norm(value) > 0.6 else INK, texts[t][s] if texts else numbers.format(value)
+                axes.text(s, t, words, ha="center", va="center", fontsize=size - 1, color=ink)
     return image
 
 

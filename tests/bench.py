@@ -1,9 +1,11 @@
 """`make bench`: the ratios that the design asks for, each raced in one run.  Medians; machines are noisy."""
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from mha import english, heads
 from mha.attention import MultiHeadAttention, causal_mask
 from mha.runtime import device, race, seed
 from mha.tasks import dates
@@ -96,8 +98,35 @@ def bench_training():
         print(f"{name:15} 99.5 % after {training.step} steps and {training.seconds:.1f} s")
 
 
+def bench_english():
+    """Loading the English model, reading with it, and scoring all its heads."""
+    folder = english.find_model()
+    if folder is None:
+        print("NOT MEASURED: the English model is not here, run `make model`")
+        return
+    encoder, tokenizer = english.load(folder), english.Tokenizer(folder)
+    sentences = [" ".join(tokens[1:-1]) for tokens, _ in english.stored_maps()] * 3
+    ids, lengths, _ = tokenizer(sentences)
+    tokens, maps = english.read(encoder, tokenizer, sentences[0])
+    with torch.no_grad():
+        ms = race(
+            {
+                "load": lambda: english.load(folder),
+                "one sentence": lambda: english.read(encoder, tokenizer, sentences[0]),
+                "thirty sentences": lambda: encoder(ids, lengths),
+                "scoring 72 heads on a sentence": lambda: heads.strengths(maps, tokens),
+                "verdicts from ten sentences": lambda: heads.verdicts(
+                    {kind: np.stack([heads.strengths(m, t)[kind] for t, m in english.stored_maps()]) for kind in heads.KINDS}
+                ),
+            },
+            repeats=5,
+        )
+    print("\n".join(f"{name:32} {milliseconds:8.1f} ms" for name, milliseconds in ms.items()))
+
+
 def main():
     bench_training()
+    bench_english()
     print(f"{device().type}, {torch.get_num_threads()} threads; ratios of medians, below 1 = ours is quicker")
     print(f"{'(B, T, d, h)':22}{'mask':8}{'pass':18}{'ours / nn.MultiheadAttention':30}ours fused / by hand")
     for B, T, d, h in SIZES:

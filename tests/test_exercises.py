@@ -138,6 +138,15 @@ def divisors(d_model):
     return sorted({*low, *(d_model // h for h in low)})
 
 
+def by_loops(weights, pronouns, candidates):
+    right = torch.zeros(weights.size(1))
+    near = 0
+    for table, p, (a, b) in zip(weights, pronouns.tolist(), candidates.tolist(), strict=True):
+        right += table[:, p, a] > table[:, p, b]
+        near += abs(a - p) < abs(b - p)
+    return right / len(weights), near / len(weights)
+
+
 def slow_greedy(model, source, start, steps):
     """Text by text, with lists."""
     found = []
@@ -206,6 +215,15 @@ RIGHT = {
         lambda w, h: w.view(3, h, -1, w.size(1)),
         lambda w, h: [torch.stack(part.chunk(h)) for part in w.split(w.size(1))],
     ],
+    "6.1": [
+        lambda w: torch.stack([torch.stack([head[i, i - 1] for i in range(1, len(head))]).mean() for head in w]),
+        lambda w: torch.einsum("hij,ij->h", w, torch.eye(w.size(1)).roll(-1, 1).tril()) / (w.size(1) - 1),
+    ],
+    "6.2": [
+        lambda w, marks: (w * marks).sum((1, 2)) / w.size(1) - marks.sum() / len(marks),
+        lambda w, marks: torch.stack([(head @ marks.float()).mean() for head in w]) - marks.double().mean(),
+    ],
+    "6.3": [by_loops, lambda w, p, c: [*by_loops(w, p, c)]],
     "7.1": [
         lambda source: source.bool().unsqueeze(1).unsqueeze(2),
         lambda source: mha.attention.padding_mask((source > 0).sum(1), source.size(1)),
@@ -436,6 +454,9 @@ def test_a_blind_head_is_found_although_no_mistake_of_the_list():
 
 # Small random edits of each reference.
 
+PLACES = torch.tensor([[4, 1, 6, 5, 3, 8], [2, 8, 1, 7, 0, 6], [8, 3, 5, 1, 2, 5], [6, 7, 2, 0, 4, 3]]).repeat(
+    8, 1
+)  # no ties
 FRESH = {  # inputs that the checks do not use, to tell whether an edit changed anything
     "1.1": [
         (torch.randn(2, 9, 4), torch.randn(2, 7, 4), torch.randn(2, 7, 6)),
@@ -458,6 +479,15 @@ FRESH = {  # inputs that the checks do not use, to tell whether an edit changed 
         (torch.rand(3, 4, 5, 2) < 0.5,),
         (torch.rand(3, 2, 1, 4) < 0.5,),
         (torch.rand(5, 4, 1, 2) < 0.5,),
+    ],
+    "6.1": [(torch.rand(5, 7, 7),), (torch.rand(2, 3, 3),)],
+    "6.2": [
+        (torch.rand(5, 7, 7), torch.rand(7) < 0.5),
+        (torch.rand(2, 4, 4), torch.tensor([True, False, False, True])),
+    ],
+    "6.3": [
+        (torch.rand(32, 5, 9, 9), PLACES[:, 0], PLACES[:, 1:3]),
+        (torch.rand(32, 2, 9, 9), PLACES[:, 3], PLACES[:, 4:6]),
     ],
     "7.1": [(torch.tensor([[1, 2, 3, 4, 0], [5, 0, 0, 0, 0]]),), (torch.tensor([[2, 2, 0]] * 4),)],
     "7.2": [(9, 12), (20, 4)],

@@ -29,6 +29,7 @@ CLAIMS = {  # which lesson settles which claim: each needs a tagged cell
     "03_reshape_into_heads": "M3 M4 M5 M7 M8 M17 M19 P2 P3 P4 P5 P7",
     "04_counting_parameters": "M6 P1 P7 P8",
     "05_check_against_pytorch": "M7 M18 P6 P7 P8",
+    "06_what_heads_learn": "M10 M11",
     "07_translate_dates": "M9 M12 M20",
 }
 

@@ -3,7 +3,7 @@
 sentences.csv            every sentence, with the pronoun, its antecedent and the other candidate where there are any
 maps.safetensors         all 72 heads' weights on the ten plain sentences, float16; their tokens are in its metadata
 strengths.safetensors    every kind's strength (`mha.heads`) for all heads, on these ten and twenty more
-coreference.safetensors  for every sentence with a pronoun, the weight from it to the two candidates, all heads
+pairs.safetensors        weights from a pronoun to its two candidates, and from a determiner to what follows, all heads
 """
 
 import csv
@@ -80,6 +80,9 @@ PAIRS = (
     ("The lamp did not light the hall because it was too {}.", "it", ("weak", "lamp"), ("long", "hall")),
     ("The boat could not enter the channel because it was too {}.", "it", ("deep", "boat"), ("shallow", "channel")),
 )
+# A determiner with its noun one, two and three places on, equally often: a fixed distance is right in one third.
+NOUNS = ("cat", "house", "river", "train", "song", "king", "child", "bridge")
+ADJECTIVES = ("old", "small", "grey", "quiet")
 
 
 def sentences():
@@ -91,6 +94,10 @@ def sentences():
                 for pronoun, antecedent in (("he", he), ("she", she)):
                     other = she if antecedent == he else he
                     rows.append(("balanced", frame.format(a=a, b=b, p=pronoun), pronoun, antecedent, other))
+    for number, noun in enumerate(NOUNS):
+        for many in range(3):
+            words = [ADJECTIVES[(number + i) % 4] for i in range(many)]
+            rows.append(("syntax", f"Yesterday the {' '.join([*words, noun])} was there again.", "the", noun, ""))
     for frame, pronoun, one, two in PAIRS:
         for (word, antecedent), (_, other) in ((one, two), (two, one)):
             rows.append(("understanding", frame.format(word), pronoun, antecedent, other))
@@ -107,19 +114,26 @@ def main():
         writer = csv.writer(file, lineterminator="\n")
         writer.writerows([("kind", "text", "pronoun", "antecedent", "other"), *rows])
     maps, tokens, strengths, pronouns = {}, {}, [], {"balanced": [], "understanding": []}
+    following, places = [], []
     for kind, text, pronoun, antecedent, other in rows:
         pieces, weights = english.read(encoder, tokenizer, text)
         if kind in ("plain", "more"):
             strengths.append(heads.strengths(weights, pieces))
         if kind == "plain":
             maps[str(len(maps))], tokens[str(len(tokens))] = weights.half(), json.dumps(pieces)
+        if kind == "syntax":
+            at = pieces.index("the")
+            following.append(weights[:, :, at, at + 1 : at + 4].half())  # (6, 12, 3): the three tokens that follow
+            places.append(pieces.index(antecedent) - at - 1)
         if kind in pronouns:
             row = weights[:, :, pieces.index(pronoun)]  # (6, 12, T): all heads, from the pronoun
             pronouns[kind].append(row[..., [pieces.index(antecedent), pieces.index(other)]].half())
     save_file(maps, HERE / "maps.safetensors", metadata=tokens)
     by_kind = {kind: torch.tensor(np.stack([row[kind] for row in strengths])).half() for kind in heads.KINDS}
     save_file(by_kind, HERE / "strengths.safetensors")
-    save_file({kind: torch.stack(found) for kind, found in pronouns.items()}, HERE / "coreference.safetensors")
+    pairs = {kind: torch.stack(found) for kind, found in pronouns.items()}
+    pairs |= {"determiner": torch.stack(following), "noun": torch.tensor(places)}
+    save_file(pairs, HERE / "pairs.safetensors")
 
 
 if __name__ == "__main__":

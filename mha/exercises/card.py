@@ -83,6 +83,7 @@ def _short(value):
 def _tensors(exercise, part, description, mine, want):
     """Two tables, the slice in which they first differ; what differs is framed."""
     cell = exercise.cell
+    mine, want = (tensor[None] if tensor.dim() == 0 else tensor for tensor in (mine, want))
     where, words = (0,) * max(mine.dim(), want.dim(), 1), ""
     differing = unequal(mine, want, exercise.tolerance).nonzero() if mine.shape == want.shape else ()
     if len(differing):
