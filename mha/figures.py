@@ -32,7 +32,7 @@ class Picture:
     def __init__(self, figure, alt):
         drawn, file = io.BytesIO(), io.BytesIO()
         figure.savefig(drawn, format="png", dpi=120, bbox_inches="tight")
-        colours = Image.open(drawn).convert("RGB").quantize(128, dither=Image.Dither.NONE)  # a third of the bytes
+        colours = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)  # a third of the bytes
         colours.save(file, "png", optimize=True)
         self.png, self.alt = file.getvalue(), alt
 
