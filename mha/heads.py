@@ -12,7 +12,7 @@ import torch
 SPECIAL = {"[CLS]", "[SEP]", "[PAD]", "<s>", "</s>", "<pad>"}
 PUNCTUATION = set(",.;:!?…—()\"'")
 KINDS = ("previous", "next", "band", "punctuation", "same word", "sink")
-THRESHOLD = 0.25  # of strength: chosen on planted heads (`planted`), see notebook 06
+THRESHOLD = 0.25  # of strength: chosen on planted heads (`planted_heads`), see notebook 06
 
 
 def patterns(tokens, causal=False):
@@ -122,7 +122,7 @@ def verdicts(per_sentence, threshold=THRESHOLD):
     return labels
 
 
-def planted(tokens, kinds, strength, heads=1, causal=False, seed=0):
+def planted_heads(tokens, kinds, strength, heads=1, causal=False, seed=0):
     """Attention tables with a known answer: noise, and `strength` of each row spread over the patterns of `kinds`.
 
     Returns weights (heads, T, T).  kinds () is noise alone; a row without a key of the pattern is noise, too.

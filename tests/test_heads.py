@@ -23,7 +23,7 @@ DIRECTIONS = pytest.mark.parametrize("causal", [False, True])
 def planted_strengths(kinds, strength, causal=False, count=6):
     """{kind: (sentences, heads)} of planted heads on all sentences; kinds that nobody can follow are left out."""
     rows = [
-        heads.strengths(heads.planted(tokens, kinds, strength, count, causal, seed), tokens, causal)
+        heads.strengths(heads.planted_heads(tokens, kinds, strength, count, causal, seed), tokens, causal)
         for seed, tokens in enumerate(TOKENS)
     ]
     return {kind: np.stack([row[kind] for row in rows]) for kind in heads.KINDS if not np.isnan(rows[0][kind]).all()}
