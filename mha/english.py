@@ -143,8 +143,8 @@ def stored_maps():
     """The maps that travel with the course: [(tokens, weights (6, 12, T, T)), …] of ten sentences, no model needed."""
     path = data_path("english/maps.safetensors")
     with safe_open(path, "pt") as file:
-        tokens = file.metadata()
-        return [(json.loads(tokens[str(n)]), file.get_tensor(str(n)).float()) for n in range(len(tokens))]
+        tokens = json.loads(file.metadata()["tokens"])
+        return [(words, file.get_tensor(str(n)).float()) for n, words in enumerate(tokens)]
 
 
 class Tokenizer:

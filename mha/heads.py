@@ -74,7 +74,7 @@ def strengths(weights, tokens, causal=False):
     found = {}
     for kind, pattern in patterns(tokens, causal).items():
         mass, null = score(weights, pattern, causal)
-        found[kind] = (mass - null) / (1 - null)
+        found[kind] = (mass - null) / (1 - null) if null < 1 else np.full_like(mass, np.nan)  # no room above the null
     return found
 
 

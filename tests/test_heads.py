@@ -103,6 +103,11 @@ def test_a_head_without_a_key_of_the_pattern_has_no_strength():
     assert not np.isnan(found["previous"]).any()
 
 
+def test_where_everybody_follows_the_pattern_nobody_has_a_strength():
+    causal = np.tril(np.ones((2, 3, 3))) / np.arange(1, 4)[:, None]
+    assert np.isnan(heads.strengths(causal, "a b c".split(), causal=True)["band"]).all()  # all keys are in the band
+
+
 def test_coreference_cancels_every_preference_of_place():
     antecedent_first = np.array([True, False] * 10)
     for near in (True, False):  # a head that always takes the nearer candidate, or the farther

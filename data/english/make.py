@@ -113,14 +113,15 @@ def main():
     with open(HERE / "sentences.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerows([("kind", "text", "pronoun", "antecedent", "other"), *rows])
-    maps, tokens, strengths, pronouns = {}, {}, [], {"balanced": [], "understanding": []}
+    maps, tokens, strengths, pronouns = {}, [], [], {"balanced": [], "understanding": []}
     following, places = [], []
     for kind, text, pronoun, antecedent, other in rows:
         pieces, weights = english.read(encoder, tokenizer, text)
         if kind in ("plain", "more"):
             strengths.append(heads.strengths(weights, pieces))
         if kind == "plain":
-            maps[str(len(maps))], tokens[str(len(tokens))] = weights.half(), json.dumps(pieces)
+            maps[str(len(maps))] = weights.half()
+            tokens.append(pieces)
         if kind == "syntax":
             at = pieces.index("the")
             following.append(weights[:, :, at, at + 1 : at + 4].half())  # (6, 12, 3): the three tokens that follow
@@ -128,7 +129,7 @@ def main():
         if kind in pronouns:
             row = weights[:, :, pieces.index(pronoun)]  # (6, 12, T): all heads, from the pronoun
             pronouns[kind].append(row[..., [pieces.index(antecedent), pieces.index(other)]].half())
-    save_file(maps, HERE / "maps.safetensors", metadata=tokens)
+    save_file(maps, HERE / "maps.safetensors", metadata={"tokens": json.dumps(tokens)})
     by_kind = {kind: torch.tensor(np.stack([row[kind] for row in strengths])).half() for kind in heads.KINDS}
     save_file(by_kind, HERE / "strengths.safetensors")
     pairs = {kind: torch.stack(found) for kind, found in pronouns.items()}
