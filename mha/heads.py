@@ -109,9 +109,10 @@ def verdicts(per_sentence, threshold=THRESHOLD):
     """Labels of every head: {kind: strength over sentences, (sentences, …)} → an object array (…) of tuples.
 
     A kind is a label where the lower end of its strength is above the threshold; none and several are possible.
-    A head that looks one back or one on is not called a band as well.  `sink` is a label like others.
+    A head that looks one back or one on is not called a band as well.  `sink` is a label like others; its weight
+    is missing elsewhere, so a head that is mostly a sink hardly gets another.
     """
-    tests = max(1, int(np.prod(np.shape(next(iter(per_sentence.values())))[1:])))
+    tests = len(per_sentence) * max(1, int(np.prod(np.shape(next(iter(per_sentence.values())))[1:])))
     low = {kind: intervals(values, tests)[1] for kind, values in per_sentence.items()}
     labels = np.empty(np.shape(next(iter(low.values()))), dtype=object)
     for place in np.ndindex(labels.shape):
