@@ -260,7 +260,7 @@ def translate(model, first="3 May 1979"):
             guess = ", which is a guess" if doubt > 0.2 else ""
         except ValueError:
             guess = ", and there is no such day"
-        clean = " ".join(date.lower().split())
+        clean = dates.clean(date)
         title = f"{clean} → {iso}, with {doubt:.1%} doubt{guess}"
         return list(clean.replace(" ", "␣")), list(iso), shares[0].tolist(), maps["cross"][0][0].cpu().numpy(), title
 

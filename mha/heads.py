@@ -78,6 +78,16 @@ def strengths(weights, tokens, causal=False):
     return found
 
 
+def over_sentences(sentences, causal=False):
+    """Strengths on several sentences, [(tokens, weights (…, T, T)), …]: {kind: (sentences, …)}.
+
+    Kinds that nobody can follow in any of them are left out.  Raises what `strengths` raises.
+    """
+    rows = [strengths(weights, tokens, causal) for tokens, weights in sentences]
+    stacked = {kind: np.stack([row[kind] for row in rows]) for kind in KINDS}
+    return {kind: values for kind, values in stacked.items() if not np.isnan(values).all()}
+
+
 def coreference(to_candidates):
     """Strength of telling the antecedent from another candidate, −1 … 1, for each sentence and head.
 
@@ -98,10 +108,8 @@ def intervals(values, tests, seed=0):
     values = np.asarray(values, dtype=float)
     values = values[~np.isnan(values.reshape(len(values), -1)).all(axis=1)]
     draws = np.random.default_rng(seed).integers(len(values), size=(20_000, len(values)))
-    counts = np.stack([(draws == s).sum(axis=1) for s in range(len(values))], axis=1) / len(
-        values
-    )  # (draws, sentences)
-    means = np.tensordot(counts, values, axes=1)
+    counts = np.stack([(draws == s).sum(axis=1) for s in range(len(values))], axis=1)  # (draws, sentences)
+    means = np.tensordot(counts / len(values), values, axes=1)
     return values.mean(axis=0), np.quantile(means, 0.05 / tests, axis=0)
 
 

@@ -1,6 +1,5 @@
 """`make bench`: the ratios that the design asks for, each raced in one run.  Medians; machines are noisy."""
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -109,10 +108,6 @@ def bench_english():
     ids, lengths, _ = tokenizer(sentences)
     tokens, maps = english.read(encoder, tokenizer, sentences[0])
 
-    def score_all():
-        rows = [heads.strengths(weights, words) for words, weights in english.stored_maps()]
-        return {kind: np.stack([row[kind] for row in rows]) for kind in heads.KINDS}
-
     with torch.no_grad():
         ms = race(
             {
@@ -120,7 +115,7 @@ def bench_english():
                 "one sentence": lambda: english.read(encoder, tokenizer, sentences[0]),
                 "thirty sentences": lambda: encoder(ids, lengths),
                 "scoring 72 heads on a sentence": lambda: heads.strengths(maps, tokens),
-                "scoring all, ten sentences": lambda: heads.verdicts(score_all()),
+                "scoring all, ten sentences": lambda: heads.verdicts(heads.over_sentences(english.stored_maps())),
             },
             repeats=5,
         )

@@ -22,11 +22,8 @@ DIRECTIONS = pytest.mark.parametrize("causal", [False, True])
 
 def planted_strengths(kinds, strength, causal=False, count=6):
     """{kind: (sentences, heads)} of planted heads on all sentences; kinds that nobody can follow are left out."""
-    rows = [
-        heads.strengths(heads.planted_heads(tokens, kinds, strength, count, causal, seed), tokens, causal)
-        for seed, tokens in enumerate(TOKENS)
-    ]
-    return {kind: np.stack([row[kind] for row in rows]) for kind in heads.KINDS if not np.isnan(rows[0][kind]).all()}
+    planted = (heads.planted_heads(tokens, kinds, strength, count, causal, seed) for seed, tokens in enumerate(TOKENS))
+    return heads.over_sentences(zip(TOKENS, planted, strict=True), causal)
 
 
 def test_patterns_are_what_they_say():
@@ -166,8 +163,7 @@ def test_the_stored_maps_are_attention_weights_of_their_sentences():
 
 
 def test_the_textbook_heads_are_found_in_the_stored_maps():
-    rows = [heads.strengths(weights, tokens) for tokens, weights in english.stored_maps()]
-    found = heads.verdicts({kind: np.stack([row[kind] for row in rows]) for kind in heads.KINDS})
+    found = heads.verdicts(heads.over_sentences(english.stored_maps()))
     assert found[0, 2] == ("previous",) and found[1, 8] == ("next",)
     assert sum("previous" in labels for labels in found.flat) == 1
     assert sum("sink" in labels for labels in found.flat) > 30

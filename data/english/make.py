@@ -11,7 +11,6 @@ import json
 import sys
 from pathlib import Path
 
-import numpy as np
 import torch
 from safetensors.torch import save_file
 
@@ -113,12 +112,12 @@ def main():
     with open(HERE / "sentences.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerows([("kind", "text", "pronoun", "antecedent", "other"), *rows])
-    maps, tokens, strengths, pronouns = {}, [], [], {"balanced": [], "understanding": []}
+    maps, tokens, plain, pronouns = {}, [], [], {"balanced": [], "understanding": []}
     following, places = [], []
     for kind, text, pronoun, antecedent, other in rows:
         pieces, weights = english.read(encoder, tokenizer, text)
         if kind in ("plain", "more"):
-            strengths.append(heads.strengths(weights, pieces))
+            plain.append((pieces, weights))
         if kind == "plain":
             maps[str(len(maps))] = weights.half()
             tokens.append(pieces)
@@ -130,8 +129,8 @@ def main():
             row = weights[:, :, pieces.index(pronoun)]  # (6, 12, T): all heads, from the pronoun
             pronouns[kind].append(row[..., [pieces.index(antecedent), pieces.index(other)]].half())
     save_file(maps, HERE / "maps.safetensors", metadata={"tokens": json.dumps(tokens)})
-    by_kind = {kind: torch.tensor(np.stack([row[kind] for row in strengths])).half() for kind in heads.KINDS}
-    save_file(by_kind, HERE / "strengths.safetensors")
+    strengths = {kind: torch.tensor(values).half() for kind, values in heads.over_sentences(plain).items()}
+    save_file(strengths, HERE / "strengths.safetensors")
     pairs = {kind: torch.stack(found) for kind, found in pronouns.items()}
     pairs |= {"determiner": torch.stack(following), "noun": torch.tensor(places)}
     save_file(pairs, HERE / "pairs.safetensors")

@@ -226,10 +226,6 @@ def _diagnosis(attempt):
         found = probe(attempt)
         if found:
             return found
-    agree = [
-        case
-        for case, mine, want in zip(attempt.cases, attempt.yours, attempt.wanted, strict=True)
-        if equal(mine, want, attempt.exercise.tolerance)
-    ]
+    agree = [case for mine, want, case in attempt.triples() if equal(mine, want, attempt.exercise.tolerance)]
     some = f" It is right on {'; '.join(agree)}: what is different there?" if agree else ""
     return None, f"No mistake that we know does this. Look at the place where the two first differ.{some}"

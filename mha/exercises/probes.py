@@ -35,14 +35,14 @@ class Attempt:
 
     def tensors(self):
         """All pairs of tensors, (yours, wanted)."""
-        return [pair for mine, want in zip(self.yours, self.wanted, strict=True) for pair in pairs(mine, want)]
+        return [pair for mine, want, _ in self.triples() for pair in pairs(mine, want)]
 
 
 # Any exercise.
 
 
 def wrong_type(attempt):
-    for mine, want in zip(attempt.yours, attempt.wanted, strict=True):
+    for mine, want, _ in attempt.triples():
         if mine is None:
             return "returns-nothing", f"Your function returns None, wanted {describe(want)}: is a return missing?"
         if not isinstance(mine, Raised) and _kind(mine) != _kind(want):
@@ -61,6 +61,7 @@ def _kind(value):
 
 
 # By a part of torch's or Python's message: a name, and what helps.
+NO_FIT = ("shapes-do-not-meet", "Two shapes do not fit each other. Write its shape beside each line.")
 ERRORS = {
     "view size is not compatible": (
         "view-refuses",
@@ -85,14 +86,14 @@ ERRORS = {
         "shapes-do-not-meet",
         "The inner sizes of a product differ. nn.Linear stores (out, in), so the input meets the matrix transposed.",
     ),
-    "must match": ("shapes-do-not-meet", "Two shapes do not fit each other. Write its shape beside each line."),
-    "must be the same": ("shapes-do-not-meet", "Two shapes do not fit each other. Write its shape beside each line."),
+    "must match": NO_FIT,
+    "must be the same": NO_FIT,
     "Expected size for first two dimensions": (
         "shapes-do-not-meet",
         "The inner sizes of a product differ: in a @ b, the last axis of a meets the last but one of b.",
     ),
     "batch1 tensor": ("shapes-do-not-meet", "In a @ b, the last axis of a meets the last but one of b."),
-    "not broadcastable": ("shapes-do-not-meet", "Two shapes do not fit each other. Write its shape beside each line."),
+    "not broadcastable": NO_FIT,
     "NoneType": ("none-used", "Something is None where a tensor is needed: mask is None unless one is given."),
     "values to unpack": ("wrong-number-of-axes", "More or fewer names than parts: print what you unpack."),
     "invalid combination of arguments": (
@@ -112,7 +113,7 @@ ERRORS = {
     "out of bounds": ("index-out-of-range", "It asks for a part that is not there: print the shape."),
     "list index out of range": ("index-out-of-range", "It asks for a part that is not there: print the length."),
     "same number of dimensions": ("axis-missing", "One has an axis fewer: keepdim=True keeps it, [:, None] adds it."),
-    "are not aligned": ("shapes-do-not-meet", "Two shapes do not fit each other. Write its shape beside each line."),
+    "are not aligned": NO_FIT,
     "not callable": ("not-callable", "Something that is no function is called: is a name used twice?"),
     "unsupported operand": ("kinds-do-not-meet", "Two values meet that do not go together: print the type of each."),
     "object is not subscriptable": ("no-parts", "That value has no parts: print its type."),

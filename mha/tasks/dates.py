@@ -127,20 +127,24 @@ def pairs(count, dates, seed=0, formats=FORMATS):
     return [(write(date, form), date.isoformat()) for date, form in draw(count, dates, seed, formats)]
 
 
+def clean(text):
+    """A date as the model reads it: capitals as small letters, spaces in a row as one."""
+    return " ".join(text.lower().split())
+
+
 def encode(texts):
-    """Strings as symbols (B, longest), padded with 0; capitals as small letters, spaces in a row as one.
+    """Strings, cleaned, as symbols (B, longest), padded with 0.
 
     Raises ValueError for what is empty, too long, or has signs that no date of ours has.
     """
     rows = []
-    for text in texts:
-        clean = " ".join(text.lower().split())
-        if not 0 < len(clean) <= LONGEST:
-            raise ValueError(f"a date has 1 to {LONGEST} characters, got {len(clean)}: {clean[:50]!r}")
-        unknown = sorted(set(clean) - set(SOURCE))
+    for text in map(clean, texts):
+        if not 0 < len(text) <= LONGEST:
+            raise ValueError(f"a date has 1 to {LONGEST} characters, got {len(text)}: {text[:50]!r}")
+        unknown = sorted(set(text) - set(SOURCE))
         if unknown:
             raise ValueError(f"the model has never seen {' '.join(unknown)}: it knows letters, digits and ' , - . /")
-        rows.append(torch.tensor([SOURCE.index(sign) + 1 for sign in clean]))
+        rows.append(torch.tensor([SOURCE.index(sign) + 1 for sign in text]))
     return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
 
 
