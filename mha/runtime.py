@@ -31,11 +31,14 @@ def seed(number=0):
 
 
 def data_path(name):
-    """The path of a file of the course's `data` folder.  Raises FileNotFoundError naming the folder searched."""
-    path = PACKAGE.parent / "data" / name
-    if not path.exists():
-        raise FileNotFoundError(f"{name} is not in {path.parent}: the course's data folder lies beside mha")
-    return path
+    """The path of a file of the course's `data`: beside `mha` in a clone, inside it where it was installed.
+
+    Raises FileNotFoundError naming the folder searched.
+    """
+    folder = next((f for f in (PACKAGE / "data", PACKAGE.parent / "data") if f.is_dir()), PACKAGE / "data")
+    if not (folder / name).exists():
+        raise FileNotFoundError(f"{name} is not in the course's data folder, {folder}: was all of it copied?")
+    return folder / name
 
 
 def setup():
