@@ -1,5 +1,6 @@
 """The lessons anywhere: as lone files, from an installed package, and what the set-up cell says where it must."""
 
+import inspect
 import os
 import re
 import shutil
@@ -10,7 +11,12 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import torch
 
+from mha import explore
+from mha.exercises.compare import equal, plain
+from mha.exercises.engine import exercises
+from mha.tasks import dates
 from tests import handouts, publish
 from tests.outputs import NOTEBOOKS, run_nbval
 
@@ -197,3 +203,41 @@ def test_links_are_published_everywhere_or_nowhere(tmp_path):
     assert inside(root) == before
     with pytest.raises(SystemExit, match="wanted owner/name"):
         publish.publish(root, "a name")
+
+
+VIEWS = {
+    "heads": lambda: explore.heads(torch.full((2, 3, 3), 1 / 3), list("abc")),
+    "softmax_scale": explore.softmax_scale,
+    "mask": explore.mask,
+    "two_peaks": explore.two_peaks,
+    "reshape": explore.reshape,
+    "parameter_budget": explore.parameter_budget,
+    "translate": lambda: explore.translate(dates.model()),
+}
+
+
+def test_views_are_made_of_widgets_that_every_viewer_brings_along():
+    """Only those of ipywidgets itself: VS Code, Colab and JupyterLab have them without asking the network."""
+    assert set(VIEWS) == {name for name, thing in vars(explore).items() if _is_a_view(name, thing)}
+    for make in VIEWS.values():
+        boxes = [make().box]
+        while boxes:
+            widget = boxes.pop()
+            boxes += getattr(widget, "children", ())
+            assert widget._model_module in ("@jupyter-widgets/base", "@jupyter-widgets/controls")
+
+
+def _is_a_view(name, thing):
+    ours = inspect.isfunction(thing) and thing.__module__.startswith(("mha.explore", "mha.views"))
+    return ours and not name.startswith("_")
+
+
+@pytest.mark.parametrize("exercise", exercises().values(), ids=list(exercises()))
+def test_a_solution_builds_its_tensors_on_its_inputs_device(exercise):
+    """With another default device, a tensor made without `device=` is elsewhere, and meets the inputs in an error."""
+    with_tensors = (case for case in exercise.inputs().values() if any(map(torch.is_tensor, case)))
+    for arguments in with_tensors:
+        wanted = exercise.reference(*arguments)
+        with torch.device("meta"):
+            found = exercise.reference(*arguments)
+        assert equal(plain(exercise.read(found)), plain(exercise.read(wanted)), exercise.tolerance)
