@@ -23,7 +23,7 @@ test-gpu: $(READY)  ## the lessons' stored outputs, on this machine's GPU
 outputs: $(READY)  ## run the lessons and store what they print
 	$(BIN)/python tests/outputs.py
 
-checkpoints: $(READY)  ## train again what lies in data: twenty minutes
+checkpoints: $(READY)  ## train again what lies in data: half an hour
 	OMP_NUM_THREADS=1 $(BIN)/python data/lookback/make.py
 	OMP_NUM_THREADS=1 $(BIN)/python data/dates/make.py
 
