@@ -41,7 +41,7 @@ handouts: $(READY)  ## each lesson as one file that runs by itself, in dist/hand
 publish-links: $(READY)  ## REPOSITORY=owner/name: badges and addresses for Colab and Binder
 	$(BIN)/python -m tests.publish $(or $(REPOSITORY),"") $(BRANCH)
 
-checkpoints: $(READY)  ## train again what lies in data: twenty minutes
+checkpoints: $(READY)  ## train again what lies in data: half an hour
 	OMP_NUM_THREADS=1 $(BIN)/python data/lookback/make.py
 	OMP_NUM_THREADS=1 $(BIN)/python data/dates/make.py
 
