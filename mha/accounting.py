@@ -5,24 +5,34 @@ Each function returns whole numbers by piece; `sum(pieces.values())` is the tota
 
 from mha.attention import check_sizes
 
+PIECES = ("query", "key", "value", "output")
 
-def attention_parameters(d_model=512, num_heads=8, d_k=None, bias=False):
+
+def attention_parameters(d_model=512, num_heads=8, d_k=None, bias=False, kv_heads=None):
     """Parameters of one multi-head attention, by piece.  d_k is d_model / num_heads unless given.
 
-    Each of query, key, value: d·(h·d_k); output: (h·d_k)·d; biases: 3·h·d_k + d.  With d_k = d / h the
-    weights are 4d², whatever h.  Raises ValueError if d_k is not given and h does not divide d.
-    Source: notebook 04.
+    Query: d·(h·d_k); output: (h·d_k)·d; key and value: d·(h_kv·d_k) each, where the h_kv = `kv_heads` key and
+    value heads (h unless given) are shared by h query heads.  With d_k = d / h and h_kv = h the matrices have 4d²
+    numbers, whatever h.  Raises ValueError if d_k is not given and h does not divide d, or h_kv does not divide h.
+    Source: notebook 04; shared keys and values: Ainslie et al. 2023.
     """
     width = _width(d_model, num_heads, d_k)
-    pieces = dict.fromkeys(("query", "key", "value", "output"), d_model * width)
-    return pieces | ({"biases": 3 * width + d_model} if bias else {})
+    kv_heads = num_heads if kv_heads is None else kv_heads
+    if kv_heads < 1 or num_heads % kv_heads:
+        raise ValueError(f"kv_heads={kv_heads} must divide num_heads={num_heads}: each is shared by as many queries")
+    shared = width * kv_heads // num_heads
+    pieces = {name: d_model * (width if name in ("query", "output") else shared) for name in PIECES}
+    return pieces | ({"biases": width + 2 * shared + d_model} if bias else {})
 
 
-def feed_forward_parameters(d_model=512, expansion=4, bias=False):
-    """Parameters of one feed-forward block, d → expansion·d → d, by piece.  Source: notebook 04."""
-    inner = expansion * d_model
-    pieces = {"up": d_model * inner, "down": inner * d_model}
-    return pieces | ({"biases": inner + d_model} if bias else {})
+def feed_forward_parameters(d_model=512, expansion=4, bias=False, gated=False):
+    """Parameters of one feed-forward block, d → expansion·d → d, by piece; a gated one has a third matrix.
+
+    Source: notebook 04; gated: Shazeer 2020, "GLU Variants Improve Transformer".
+    """
+    inner = round(expansion * d_model)
+    pieces = ({"gate": d_model * inner} if gated else {}) | {"up": d_model * inner, "down": inner * d_model}
+    return pieces | ({"biases": (2 if gated else 1) * inner + d_model} if bias else {})
 
 
 def stack_parameters(num_layers=12, d_model=512, num_heads=8, expansion=4, bias=False, vocabulary=0):
@@ -58,6 +68,14 @@ def attention_flops(d_model, num_heads, T, S=None, B=1, d_k=None):
 def table_bytes(num_heads, T, S=None, B=1, bytes_per_number=4):
     """Bytes of the B·h tables of T × S weights that one layer fills (float32 unless said).  Source: notebook 04."""
     return B * num_heads * T * (T if S is None else S) * bytes_per_number
+
+
+def cache_bytes(num_layers, kv_heads, d_k, T, B=1, bytes_per_number=2):
+    """Bytes of the keys and values that a model keeps of T tokens while it writes (half precision unless said).
+
+    Two tensors (B, h_kv, T, d_k) in each layer.  Source: notebook 04.
+    """
+    return 2 * num_layers * B * kv_heads * T * d_k * bytes_per_number
 
 
 def _width(d_model, num_heads, d_k):

@@ -8,6 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from mha.accounting import (
     attention_flops,
     attention_parameters,
+    cache_bytes,
     feed_forward_parameters,
     stack_parameters,
     table_bytes,
@@ -43,6 +44,35 @@ def test_attention_parameters_with_a_free_width_are_those_of_a_module_built_by_h
     if bias:
         wanted["biases"] = sum(linear.bias.numel() for linear in built.values())
     assert attention_parameters(d, h, d_k, bias) == wanted
+
+
+@biases
+@pytest.mark.parametrize(("d", "h", "kv", "d_k"), [(8, 4, 4, None), (8, 4, 2, None), (8, 4, 1, None), (10, 6, 3, 5)])
+def test_shared_keys_and_values_are_those_of_a_module_built_by_hand(d, h, kv, d_k, bias):
+    width = d // h if d_k is None else d_k
+    sizes = {"query": (d, h * width), "key": (d, kv * width), "value": (d, kv * width), "output": (h * width, d)}
+    built = {name: nn.Linear(*size, bias) for name, size in sizes.items()}
+    wanted = {name: linear.weight.numel() for name, linear in built.items()}
+    if bias:
+        wanted["biases"] = sum(linear.bias.numel() for linear in built.values())
+    assert attention_parameters(d, h, d_k, bias, kv_heads=kv) == wanted
+
+
+@pytest.mark.parametrize("kv", [0, 3, 8])
+def test_key_heads_that_cannot_be_shared_evenly_are_refused(kv):
+    with pytest.raises(ValueError, match=f"kv_heads={kv} must divide num_heads=4"):
+        attention_parameters(8, 4, kv_heads=kv)
+
+
+@biases
+@pytest.mark.parametrize(("d", "expansion", "inner"), [(8, 4, 32), (8, 3.5, 28), (10, 2.66, 27)])
+def test_a_gated_feed_forward_block_is_that_of_a_module_built_by_hand(d, expansion, inner, bias):
+    built = {"gate": nn.Linear(d, inner, bias), "up": nn.Linear(d, inner, bias), "down": nn.Linear(inner, d, bias)}
+    wanted = {name: linear.weight.numel() for name, linear in built.items()}
+    if bias:
+        wanted["biases"] = sum(linear.bias.numel() for linear in built.values())
+    found = feed_forward_parameters(d, expansion, bias, gated=True)
+    assert found == wanted and all(isinstance(number, int) for number in found.values())
 
 
 @biases
@@ -102,6 +132,16 @@ def test_table_bytes_are_those_of_the_weights(dtype, B, T, S):
     assert table_bytes(3, T, S, B, bytes_per_number=dtype.itemsize) == weights.nbytes
     if dtype is torch.float32:
         assert table_bytes(3, T, S, B) == weights.nbytes
+
+
+@pytest.mark.parametrize(("layers", "kv", "d_k", "T", "B"), [(1, 1, 1, 1, 1), (3, 2, 5, 7, 4)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+def test_cache_bytes_are_those_of_keys_and_values_that_are_kept(layers, kv, d_k, T, B, dtype):
+    kept = [torch.zeros(B, kv, T, d_k, dtype=dtype) for _ in range(layers) for _ in ("keys", "values")]
+    wanted = sum(tensor.nbytes for tensor in kept)
+    assert cache_bytes(layers, kv, d_k, T, B, bytes_per_number=dtype.itemsize) == wanted
+    if dtype is torch.float16:
+        assert cache_bytes(layers, kv, d_k, T, B) == wanted
 
 
 @pytest.mark.parametrize(
