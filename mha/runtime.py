@@ -1,10 +1,12 @@
 """Where the course runs: device, seeds, files, time.  Imports nothing of ours."""
 
+import logging
 import os
 import platform
 import random
 import statistics
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -50,6 +52,18 @@ def setup():
     source = os.path.relpath(PACKAGE, here) if inside else PACKAGE
     print(f"Python {platform.python_version()} · torch {torch.__version__} · device {place.type} · mha from {source}")
     return place
+
+
+@contextmanager
+def quiet(library):
+    """Inside, this library logs errors only: what it tells of its own files is no news for a lesson."""
+    log = logging.getLogger(library)
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
 
 
 def race(runners, repeats=15):
