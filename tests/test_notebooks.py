@@ -116,7 +116,9 @@ def test_no_link_is_dead():
         if path.suffix == ".ipynb":
             text = "\n".join(cell.source for cell in read(path).cells if cell.cell_type == "markdown")
         for link in re.findall(r"\]\(([^)]+)\)", text):
-            assert link.startswith(("#", "https://")) or (path.parent / link.split("#")[0]).exists(), f"{path.name}: {link}"
+            assert link.startswith(("#", "https://")) or (path.parent / link.split("#")[0]).exists(), (
+                f"{path.name}: {link}"
+            )
 
 
 def test_the_class_of_lesson_03_is_the_class_of_the_package():
