@@ -27,7 +27,7 @@ SETTINGS = {  # every cell stays in the page, so that every output can be looked
 
 @contextmanager
 def server(folder, application="lab"):
-    """JupyterLab, or "notebook", over a folder of notebooks, with nothing of the user's settings; yields its address."""
+    """JupyterLab, or "notebook", over a folder of notebooks, without the user's settings; yields its address."""
     home = folder / ".jupyter"
     for name, setting in SETTINGS.items():
         path = home / "settings" / f"{name}.jupyterlab-settings"
