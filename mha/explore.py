@@ -65,14 +65,17 @@ class View:
         try:
             self.html.value = self.draw()
         except Exception as error:
-            words = svg.escape(f"This view failed with {type(error).__name__}: {error}")
+            words = svg.escape(_failed("This view", error))
             look = "border:3px solid #b00;padding:8px;background:#fff;color:#222"
             self.html.value = f'<p role="alert" style="{look}">{words}</p>'
 
     def _ipython_display_(self):
         from IPython.display import display
 
-        display(self.still())
+        try:
+            display(self.still())
+        except Exception as error:  # the view itself may well work
+            print(_failed("The still picture", error))
         words = f"[{self.name}: run this cell for a view that you can move; above is its still picture]"
         model = {"version_major": 2, "version_minor": 0, "model_id": self.box.model_id}
         display({"application/vnd.jupyter.widget-view+json": model, "text/plain": words}, raw=True)
@@ -86,8 +89,8 @@ def heads(weights, tokens, key_tokens=None, layer_names=None, batch=None):
     Raises TypeError or ValueError, with what to do, for weights that are none, averaged, or do not sum to one.
     """
     layers = [checked(layer, batch) for layer in (weights if _is_per_layer(weights) else [weights])]
-    tokens = _printable(tokens)
-    keys = tokens if key_tokens is None else _printable(key_tokens)
+    tokens = figures.printable(tokens)
+    keys = tokens if key_tokens is None else figures.printable(key_tokens)
     for layer in layers:
         check_counts(layer, tokens, keys)
     names = [f"layer {number}" for number in range(len(layers))] if layer_names is None else list(layer_names)
@@ -160,9 +163,13 @@ def heads(weights, tokens, key_tokens=None, layer_names=None, batch=None):
         return "\n".join(lines)
 
     def still(**state):
-        maps, large, rows, columns, row, title, said = chosen(**state)
-        alt = f"{len(maps)} heatmaps, one for each head; {title}; {said}: {_most(large[row], columns)}."
-        return figures.head_grid(torch.tensor(maps), rows, columns, title=f"All {len(maps)} heads at once", alt=alt)
+        maps, _, rows, columns, _, title, _ = chosen(**state)
+        place = f"{names[state['layer']]}: " if len(layers) > 1 else ""
+        hidden = "; special tokens hidden" if state["hide"] else ""
+        habits = "; ".join(f"head {head} {_habit(weights, rows, columns)}" for head, weights in enumerate(maps))
+        alt = f"{len(maps)} heatmaps of {len(rows)} by {len(columns)}{hidden}. Largest mean weight: {habits}."
+        title = f"{place}all {len(maps)} heads at once".capitalize()
+        return figures.head_grid(torch.tensor(maps), rows, columns, title=title, alt=alt)
 
     return View("heads", controls, picture, table, still)
 
@@ -448,11 +455,6 @@ def _row_view(name, controls, state):
     return View(name, controls, picture, table, still)
 
 
-def _printable(tokens):
-    """Tokens as text, made visible where they would not print."""
-    return [token if token.isprintable() and token.strip() else repr(token) for token in map(str, tokens)]
-
-
 def _numbered(names):
     """Options for a slider, each with its number: tokens may repeat."""
     return [(f"{number} {name}", number) for number, name in enumerate(names)]
@@ -473,6 +475,22 @@ def _most(row, names):
         return "nothing to anybody, it is zero"
     best = int(np.abs(row).argmax())
     return f"most to {names[best]}, {row[best]:.2f}"
+
+
+def _habit(weights, rows, columns):
+    """Where most of one head's weight lies on average: on one key, or on one place seen from the query."""
+    labels = [f"on “{key}”" if columns.count(key) == 1 else f"on “{key}” (key {s})" for s, key in enumerate(columns)]
+    shares = dict(zip(labels, weights.mean(axis=0), strict=True))
+    if rows == columns:
+        places = {"one back": -1, "itself": 0, "one on": 1}
+        shares |= {place: np.diagonal(weights, offset).mean() for place, offset in places.items() if len(rows) > 1}
+    best = max(shares, key=lambda name: round(float(shares[name]), 2))  # rounded: of equals, the first on any machine
+    return f"{best} {shares[best]:.2f}"
+
+
+def _failed(what, error):
+    """One sentence on an error."""
+    return f"{what} failed with {type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _is_per_layer(weights):

@@ -1,10 +1,12 @@
 """Where the course runs: device, seeds, files, time.  Imports nothing of ours."""
 
+import logging
 import os
 import platform
 import random
 import statistics
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -31,11 +33,14 @@ def seed(number=0):
 
 
 def data_path(name):
-    """The path of a file of the course's `data` folder.  Raises FileNotFoundError naming the folder searched."""
-    path = PACKAGE.parent / "data" / name
-    if not path.exists():
-        raise FileNotFoundError(f"{name} is not in {path.parent}: the course's data folder lies beside mha")
-    return path
+    """The path of a file of the course's `data`: beside `mha` in a clone, inside it where it was installed.
+
+    Raises FileNotFoundError naming the folder searched.
+    """
+    folder = next((f for f in (PACKAGE / "data", PACKAGE.parent / "data") if f.is_dir()), PACKAGE / "data")
+    if not (folder / name).exists():
+        raise FileNotFoundError(f"{name} is not in the course's data folder, {folder}: was all of it copied?")
+    return folder / name
 
 
 def setup():
@@ -47,6 +52,18 @@ def setup():
     source = os.path.relpath(PACKAGE, here) if inside else PACKAGE
     print(f"Python {platform.python_version()} · torch {torch.__version__} · device {place.type} · mha from {source}")
     return place
+
+
+@contextmanager
+def quiet(library):
+    """Inside, this library logs errors only: what it tells of its own files is no news for a lesson."""
+    log = logging.getLogger(library)
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
 
 
 def race(runners, repeats=15):

@@ -10,20 +10,19 @@ import math
 from html import escape
 
 import numpy as np
-from matplotlib.colors import to_rgb
 from PIL import Image
 
-from mha.figures import DIFFERENCES, FAINT, HEADS, INK, WEIGHTS
+from mha.figures import DIFFERENCES, FAINT, HEADS, INK, WEIGHTS, short
 
 CHOSEN = "#d95f02"
 
 
 def _ramp(stops):
     """256 colours (256, 3) through these stops."""
-    colours = np.array([to_rgb(stop) for stop in stops])
+    colours = np.array([[int(stop[i : i + 2], 16) for i in (1, 3, 5)] for stop in stops])
     x = np.linspace(0, len(stops) - 1, 256)
     channels = [np.interp(x, range(len(stops)), channel) for channel in colours.T]
-    return (255 * np.stack(channels, axis=1)).round().astype(np.uint8)
+    return np.stack(channels, axis=1).round().astype(np.uint8)
 
 
 RAMPS = {False: _ramp(WEIGHTS), True: _ramp(DIFFERENCES)}  # by: are there negative values?
@@ -42,11 +41,6 @@ def document(parts, width, height, words):
         f' role="img" aria-label="{escape(words)}" font-family="sans-serif" fill="{INK}">'
         f'<rect width="{width:.0f}" height="{height:.0f}" fill="#fff"/>{"".join(parts)}</svg>'
     )
-
-
-def short(token, most=12):
-    """A token as a label, cut with a sign that it was."""
-    return token if len(token) <= most else token[: most - 1] + "…"
 
 
 def text(x, y, words, size=13, anchor="start", more=""):

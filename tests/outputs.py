@@ -4,6 +4,8 @@ A cell marked NBVAL_IGNORE_OUTPUT shows times, which no two runs share: what it 
 somebody clears it in the notebook.  Run as `python tests/outputs.py [notebook …]`.
 """
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import nbformat
 from nbclient import NotebookClient
 
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
+ROOT = NOTEBOOKS.parent
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -63,6 +66,14 @@ def run(notebook, folder=NOTEBOOKS):
         record_timing=False,
     ).execute()
     return notebook
+
+
+def run_nbval(folder, *options, environment=None):
+    """Strict nbval over a folder of notebooks, as in `make test`; `environment` instead of ours, if it is given."""
+    command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder)]
+    command += ["-p", "no:cacheprovider", f"--nbval-sanitize-with={ROOT / 'tests' / 'nbval.cfg'}", "-n=0", *options]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)} if environment is None else environment
+    return subprocess.run([*command, str(folder)], cwd=folder, env=environment, capture_output=True, text=True)
 
 
 def main(paths):

@@ -130,7 +130,7 @@ def small(folder, content=b"not a model"):
 
 
 def test_the_model_is_looked_for_in_order(tmp_path, monkeypatch):
-    monkeypatch.setattr(english, "PACKAGE", tmp_path / "mha")
+    monkeypatch.setattr(english, "data_path", lambda name: tmp_path / "data" / name)
     monkeypatch.setattr(english, "PYPI", "no_such_package")
     monkeypatch.delenv("MHA_ENGLISH", raising=False)
     assert english.find_model() is None

@@ -100,6 +100,37 @@ def test_every_control_has_its_label_and_nothing_beyond_old_ipywidgets(name):
         assert type(control).__name__ in ("SelectionSlider", "IntSlider", "Checkbox", "Text")
 
 
+@pytest.mark.filterwarnings("error::UserWarning")
+@pytest.mark.parametrize("token", ["$$", "$5$", "$\\frac{", "\n", "😀", "🦊", "<b>", "&amp;", "x" * 500])
+def test_tokens_are_no_markup(token):
+    tokens = [token, "b", "c"]
+    view = explore.heads(torch.ones(2, 3, 3) / 3, tokens)
+    page = ElementTree.fromstring(view.html.value)
+    assert page.tag == "svg" and svg.short(figures.printable([token])[0]) in [element.text for element in page.iter()]
+    assert view.still().png and explore.mask(tokens=tokens).still().png
+
+
+def test_a_still_that_fails_leaves_the_view_and_one_sentence(capsys, monkeypatch):
+    shown = []
+    monkeypatch.setattr("IPython.display.display", lambda data, **more: shown.append(data))
+    monkeypatch.setattr(figures, "bars", lambda *a, **w: 1 / 0)
+    view = explore.mask()
+    view._ipython_display_()
+    assert "application/vnd.jupyter.widget-view+json" in shown[-1]
+    assert capsys.readouterr().out == "The still picture failed with ZeroDivisionError: division by zero\n"
+
+
+def test_the_still_of_heads_tells_what_each_head_does_most():
+    back = torch.eye(4).roll(-1, dims=1)
+    back[0], maps = torch.eye(4)[0], [torch.eye(4), torch.full((4, 4), 0.1)]
+    maps[1][:, 2] = 0.7
+    view = explore.heads(torch.stack([*maps, back]), ["a", "b", "c", "c"])
+    told = "head 0 itself 1.00; head 1 on “c” (key 2) 0.70; head 2 one back 1.00."
+    assert view.still().alt == f"3 heatmaps of 4 by 4. Largest mean weight: {told}"
+    view.controls["query"].value = 2
+    assert view.still().alt.endswith(told)
+
+
 def test_two_views_do_not_share_a_state():
     one, two = explore.mask(), explore.mask()
     before = two.html.value

@@ -6,12 +6,8 @@ That each cell prints what is stored is nbval's work: pytest runs it over `noteb
 import ast
 import copy
 import json
-import os
 import re
-import subprocess
-import sys
 from itertools import pairwise
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -19,7 +15,7 @@ import torch
 from nbconvert import HTMLExporter
 
 import mha.attention
-from tests.outputs import NOTEBOOKS, ignored, normal
+from tests.outputs import NOTEBOOKS, ignored, normal, run_nbval
 
 ROOT = NOTEBOOKS.parent
 LESSONS = sorted(NOTEBOOKS.glob("*.ipynb"))
@@ -42,14 +38,6 @@ def read(path):
 
 def code_cells(path):
     return [cell for cell in read(path).cells if cell.cell_type == "code"]
-
-
-def run_nbval(folder, *options):
-    """Strict nbval over a folder of notebooks, as in `make test`, with the package importable from anywhere."""
-    command = [sys.executable, "-m", "pytest", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(folder)]
-    command += ["-p", "no:cacheprovider", f"--nbval-sanitize-with={ROOT / 'tests' / 'nbval.cfg'}", "-n=0", *options]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.run([*command, str(folder)], cwd=folder, env=environment, capture_output=True, text=True)
 
 
 def test_every_claim_of_the_lessons_is_settled_by_a_cell():
@@ -105,7 +93,8 @@ def test_every_figure_has_a_text_alternative(path):
             if "image/png" in output.get("data", {}):
                 alt = output.metadata["image/png"]["alt"]
                 assert len(alt.split()) > 5 and output.data["text/plain"] == alt
-                assert following is not None and following.text.startswith(f"In words: {alt}")
+                assert following is not None
+                assert " ".join(following.text.split()).startswith(" ".join(f"In words: {alt}".split()))
 
 
 @every_lesson
@@ -127,35 +116,9 @@ def test_no_link_is_dead():
         if path.suffix == ".ipynb":
             text = "\n".join(cell.source for cell in read(path).cells if cell.cell_type == "markdown")
         for link in re.findall(r"\]\(([^)]+)\)", text):
-            assert link.startswith("#") or (path.parent / link.split("#")[0]).exists(), f"{path.name}: {link}"
-
-
-def test_the_set_up_cell_is_one_and_the_same():
-    assert len({code_cells(path)[0].source for path in LESSONS}) == 1
-
-
-def run_set_up(folder, environment=None):
-    """The set-up cell as plain Python in this folder, without anything that would make mha importable."""
-    command = [sys.executable, "-c", code_cells(LESSONS[0])[0].source]
-    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | (environment or {})
-    return subprocess.run(command, cwd=folder, env=clean, capture_output=True, text=True)
-
-
-def test_the_set_up_cell_finds_the_checkout_above_it():
-    done = run_set_up(NOTEBOOKS)
-    assert done.returncode == 0 and done.stdout.rstrip().endswith(f"mha from {Path('..') / 'mha'}")
-    assert len(done.stdout.splitlines()) == 1
-
-
-def test_the_set_up_cell_takes_an_importable_package(tmp_path):
-    done = run_set_up(tmp_path, {"PYTHONPATH": str(ROOT)})
-    assert done.returncode == 0 and done.stdout.rstrip().endswith(str(ROOT / "mha"))
-
-
-def test_the_set_up_cell_says_what_to_do_where_nothing_is_found(tmp_path):
-    done = run_set_up(tmp_path)
-    last = done.stderr.strip().splitlines()[-1]
-    assert done.returncode == 1 and "No module named 'mha'" in last and "make lab" in last
+            assert link.startswith(("#", "https://")) or (path.parent / link.split("#")[0]).exists(), (
+                f"{path.name}: {link}"
+            )
 
 
 def test_the_class_of_lesson_03_is_the_class_of_the_package():
@@ -172,13 +135,6 @@ def test_the_class_of_lesson_03_is_the_class_of_the_package():
         for pair in (zip(built(x), ours(x), strict=True), zip(built(x, mask), ours(x, mask), strict=True)):
             for left, right in pair:
                 torch.testing.assert_close(left, right)
-
-
-def test_run_again_from_another_folder_the_lessons_print_the_same(tmp_path):
-    for path in LESSONS:
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    done = run_nbval(tmp_path)
-    assert done.returncode == 0, done.stdout[-3000:]
 
 
 def test_a_wrong_stored_number_is_found(tmp_path):

@@ -1,5 +1,6 @@
 """The two tasks: what they ask, and that no date has two meanings."""
 
+import csv
 import datetime
 import re
 from collections import Counter
@@ -7,7 +8,9 @@ from collections import Counter
 import pytest
 import torch
 from babel.dates import format_date
+from safetensors.torch import load_file
 
+from mha.runtime import data_path
 from mha.tasks import dates, lookback
 from mha.transformer import Transformer
 
@@ -47,6 +50,60 @@ def test_lookback_accuracy_counts_only_what_is_all_right():
 
     assert lookback.accuracy(Known(), lookback.batch(0, 5)) == pytest.approx(11 / 12)
     assert lookback.loss(Known(), lookback.batch(0, 5)) > 0
+
+
+@pytest.mark.parametrize("K", [1, 2, 4, 15])
+def test_lookback_takes_any_k_that_leaves_a_token_to_ask(K):
+    tokens, model = lookback.batch(3, size=2), lookback.Lookback(2, K=K)
+    wanted = lookback.wanted(tokens, K)
+    assert wanted.shape == (2, 16 - K, K) and model(tokens).shape == (2, 16 - K, K, 16)
+    for t in range(K, 16):
+        assert wanted[1, t - K].tolist() == tokens[1, t - K : t].flip(0).tolist()
+    assert lookback.loss(model, tokens) > 0 and 0 <= lookback.accuracy(model, tokens) <= 1
+
+
+@pytest.mark.parametrize("K", [0, 16])
+def test_lookback_refuses_a_k_that_leaves_none(K):
+    with pytest.raises(ValueError, match=f"K={K} tokens before a position: wanted 1 to 15"):
+        lookback.Lookback(1, K=K)
+
+
+def test_lookback_where_only_the_last_place_asks():
+    class Known(torch.nn.Module):
+        def forward(self, tokens):
+            scores = 9 * torch.nn.functional.one_hot(lookback.wanted(tokens, 2), 16).float()
+            scores[:, :-1] = 0  # it knows nothing anywhere else
+            scores[0, -1, 1] = scores[0, -1, 1].roll(1, dims=-1)  # and in one text of four is wrong there, too
+            return scores
+
+    tokens = lookback.batch(0, 4)
+    assert lookback.accuracy(Known(), tokens, only_last=True) == 0.75
+    assert lookback.accuracy(Known(), tokens) < 0.1
+    right, wrong = -torch.tensor([9.0, 0.0] + [0.0] * 14).log_softmax(dim=0)[:2]
+    expected = ((7 * right + wrong) / 8).item()  # of 4 × 2 outputs at the last place
+    assert lookback.loss(Known(), tokens, only_last=True).item() == pytest.approx(expected)
+
+
+def test_one_head_set_by_hand_is_right_for_every_pair_at_every_place():
+    """Every ordered pair of tokens before every position: 256 × 14, and at random."""
+    model = lookback.two_by_hand()
+    assert type(model) is lookback.Lookback and model.attention.num_heads == 1
+    assert sum(weight.numel() for weight in model.parameters()) == 7360 - 2 * 16 * 33
+    pairs = torch.cartesian_prod(torch.arange(16), torch.arange(16)).repeat(1, 8)  # (256, 16): each text u w u w …
+    assert lookback.accuracy(model, pairs) == 1 and lookback.accuracy(model, lookback.batch(1, 2000)) == 1
+    _, weights = model(pairs, need_weights=True)
+    strength = 1 + pairs / 16
+    for t in range(2, 16):
+        shares = strength[:, t - 2 : t] / strength[:, t - 2 : t].sum(dim=-1, keepdim=True)
+        torch.testing.assert_close(weights[:, 0, t, t - 2 : t], shares)
+
+
+def test_the_stored_one_head_model_is_the_one_of_the_table():
+    model = lookback.Lookback(1, K=2)
+    model.load_state_dict(load_file(data_path("lookback/one_head.safetensors")))
+    with open(data_path("lookback/results.csv"), encoding="utf-8") as file:
+        (row,) = (r for r in csv.DictReader(file) if list(r.values())[:5] == ["2", "every", "6000", "1", "0"])
+    assert lookback.accuracy(model, lookback.batch(10**9, 1000)) == pytest.approx(float(row["right"]), abs=0.002)
 
 
 # Dates.

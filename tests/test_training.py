@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import os
 import signal
 import sys
 import threading
@@ -49,6 +48,26 @@ def test_it_learns():
     assert not training.model.training and training.step == 400 and training.seconds > 0
 
 
+def test_a_step_is_adamw_with_its_decay_on_clipped_gradients():
+    """Written out: every setting moves these weights, so that leaving one out is seen."""
+    settings = {"lr": 1e-2, "weight_decay": 0.3, "betas": (0.8, 0.9), "clip": 0.7, "warm_up": 0.2}
+    training = make(steps=10, **settings).run(6)
+    model = Dropping()
+    optimizer = torch.optim.AdamW(model.parameters(), betas=(0.8, 0.9), weight_decay=0.3)
+    torch.manual_seed(0)
+    torch.set_rng_state(make().random)
+    for step in range(6):
+        optimizer.param_groups[0]["lr"] = 1e-2 * _pace(step / 10, 0.2)
+        optimizer.zero_grad()
+        loss(model, batches(step)).backward()
+        norm = torch.cat([weight.grad.flatten() for weight in model.parameters()]).norm()
+        for weight in model.parameters():
+            weight.grad *= min(1, 0.7 / norm)
+        optimizer.step()
+    expected = torch.cat([weight.flatten() for weight in model.parameters()])
+    torch.testing.assert_close(weights(training), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_it_measures_and_keeps_snapshots_without_touching_the_model():
     seen = []
 
@@ -78,7 +97,7 @@ def test_an_interrupt_ends_a_step_says_where_and_loses_nothing():
     def interrupting(step):
         if step == 25 and not interrupted:
             interrupted.append(step)
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
         return batches(step)
 
     interrupted = []

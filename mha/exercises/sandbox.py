@@ -109,7 +109,7 @@ def _state():
     settings = {
         "torch's default dtype": torch.get_default_dtype(),
         "whether torch keeps gradients": torch.is_grad_enabled(),
-        "torch's default device": torch.get_default_device(),
+        "torch's default device": torch.empty(0).device,
         "the random seed": torch.initial_seed(),
     }
     return torch.get_rng_state(), random.getstate(), settings

@@ -26,8 +26,8 @@ SETTINGS = {  # every cell stays in the page, so that every output can be looked
 
 
 @contextmanager
-def server(folder):
-    """JupyterLab over a folder of notebooks, with nothing of the user's settings; yields its address."""
+def server(folder, application="lab"):
+    """JupyterLab (or "notebook") over a folder of notebooks, with nothing of the user's settings; yields its address."""
     home = folder / ".jupyter"
     for name, setting in SETTINGS.items():
         path = home / "settings" / f"{name}.jupyterlab-settings"
@@ -48,8 +48,13 @@ def server(folder):
         "IPYTHONDIR": str(home / "ipython"),
         "PYTHONPATH": str(ROOT),
     }
-    command = [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", f"--ServerApp.root_dir={folder}"]
-    command += [f"--ServerApp.port={port}", "--ServerApp.port_retries=0", "--IdentityProvider.token=t"]
+    command = [sys.executable, "-m", "jupyter", application, "--no-browser", "--allow-root"]
+    command += [
+        f"--ServerApp.root_dir={folder}",
+        f"--ServerApp.port={port}",
+        "--ServerApp.port_retries=0",
+        "--IdentityProvider.token=t",
+    ]
     process = subprocess.Popen(
         command,
         cwd=folder,
@@ -94,12 +99,12 @@ def browser():
 class Lesson:
     """A notebook open in JupyterLab, and what its console complained about."""
 
-    def __init__(self, chromium, address, name):
+    def __init__(self, chromium, address, name, road="doc/tree"):
         self.complaints = []
         self.page = chromium.new_page(viewport={"width": 1280, "height": 900})
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("console", lambda line: line.type == "error" and self.complaints.append(line.text))
-        self.page.goto(f"{address}/doc/tree/{name}?token=t&reset")
+        self.page.goto(f"{address}/{road}/{name}?token=t&reset")
         self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
         self.wait_for_idle()
 
