@@ -122,6 +122,16 @@ def profile(weights, tokens, reach=4):
     return np.stack([score(weights, table)[0] for table in tables], axis=-1)
 
 
+def looks(weights, tokens, asking, top=2):
+    """Where one head (T, T) looks most from each token in `asking`, special tokens aside: [(place, [(token, weight)])]."""
+    weights, words = np.asarray(weights, dtype=float), [j for j, token in enumerate(tokens) if token not in SPECIAL]
+    found = []
+    for place in (i for i in words if tokens[i] in asking):
+        best = sorted(words, key=lambda j: -weights[place, j])[:top]
+        found.append((place, [(tokens[j], float(weights[place, j])) for j in best]))
+    return found
+
+
 def coreference(to_candidates):
     """Strength of telling the antecedent from another candidate, −1 … 1, for each sentence and head.
 
@@ -194,6 +204,16 @@ def planted_heads(tokens, kinds, strength, heads=1, causal=False, seed=0, spread
         pattern += table / np.maximum(table.sum(axis=-1, keepdims=True), 1) / len(kinds)
     taken = level * pattern.sum(axis=-1)[:, None]  # (heads, T, 1): a row without a key keeps all its noise
     return (1 - taken) * weights + level * pattern
+
+
+def planted_labels(texts, kinds, strength, heads=12, causal=False, spread=0.0):
+    """The labels of planted heads, judged on these texts (lists of tokens).  kinds: names of kinds or of impostors."""
+    rows = []
+    for seed, tokens in enumerate(texts):
+        strange = impostors(tokens)
+        chosen = [strange.get(kind, kind) for kind in kinds]
+        rows.append((tokens, planted_heads(tokens, chosen, strength, heads, causal, seed, spread)))
+    return verdicts(over_sentences(rows, causal))
 
 
 def impostors(tokens):

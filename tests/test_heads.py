@@ -22,17 +22,8 @@ PLAIN = ["a b c a".split(), "x , y , z".split()]
 DIRECTIONS = pytest.mark.parametrize("causal", [False, True])
 
 
-def planted_strengths(kinds, strength, causal=False, count=6, spread=0.0, sentences=TOKENS):
-    """{kind: (sentences, heads)} of planted heads on all sentences; kinds that nobody can follow are left out.
-
-    kinds are names of kinds or of impostors.
-    """
-    rows = []
-    for seed, tokens in enumerate(sentences):
-        tables = heads.impostors(tokens)
-        chosen = [tables.get(kind, kind) for kind in kinds]
-        rows.append((tokens, heads.planted_heads(tokens, chosen, strength, count, causal, seed, spread)))
-    return heads.over_sentences(rows, causal)
+def planted(kinds, strength, causal=False, count=6, spread=0.0, sentences=TOKENS):
+    return heads.planted_labels(sentences, kinds, strength, count, causal, spread)
 
 
 def test_patterns_are_what_they_say():
@@ -93,9 +84,8 @@ def test_a_planted_head_is_found_and_nothing_else_is(kind, causal):
     if causal and kind in ("next", "ahead"):
         return  # nobody can look ahead
     for strength in (0.7, 0.9, 1.0):
-        found = planted_strengths((kind,), strength, causal)
-        assert set(heads.verdicts(found).tolist()) == {(kind,)}, strength
-    assert set(heads.verdicts(planted_strengths((kind,), 0.1, causal)).tolist()) == {()}
+        assert set(planted((kind,), strength, causal).tolist()) == {(kind,)}, strength
+    assert set(planted((kind,), 0.1, causal).tolist()) == {()}
 
 
 # What each impostor may be called: nothing, or what is true of it as well.
@@ -108,17 +98,14 @@ MANY = [tokens for tokens, _ in english.stored_maps()] * 3
 @pytest.mark.parametrize("sentences", [TOKENS, MANY], ids=["8", "30"])
 def test_an_impostor_gets_no_label_that_is_not_its_own(name, spread, sentences):
     for strength in (0.4, 0.6, 0.8, 1.0):
-        found = heads.verdicts(planted_strengths((name,), strength, count=12, spread=spread, sentences=sentences))
+        found = planted((name,), strength, count=12, spread=spread, sentences=sentences)
         assert {kind for labels in found for kind in labels} <= TRUE_OF_IT.get(name, set()), (strength, found)
 
 
 @pytest.mark.parametrize("kind", heads.KINDS)
 def test_planted_heads_that_vary_between_sentences(kind):
     """On thirty sentences, strength 0.6 with sd 0.2 is found in nearly all; 0.2 in none; never another kind."""
-    strong, weak = (
-        heads.verdicts(planted_strengths((kind,), strength, count=40, spread=0.2, sentences=MANY))
-        for strength in (0.6, 0.2)
-    )
+    strong, weak = (planted((kind,), strength, count=40, spread=0.2, sentences=MANY) for strength in (0.6, 0.2))
     allowed = {kind} | ({"behind", "ahead"} if kind == "band" else set())  # whose halves are found before the whole
     assert {label for labels in strong for label in labels} <= allowed
     assert np.mean([kind in labels for labels in strong]) > (0.8 if kind == "band" else 0.95)
@@ -149,13 +136,13 @@ def test_the_profile_is_the_mean_weight_at_each_distance():
 
 @pytest.mark.parametrize("kinds", [("previous", "punctuation"), ("next", "sink"), ("previous", "next")])
 def test_two_kinds_are_two_labels(kinds):
-    found = heads.verdicts(planted_strengths(kinds, 0.9))
+    found = planted(kinds, 0.9)
     assert {frozenset(labels) for labels in found.tolist()} == {frozenset(kinds)}
 
 
 @DIRECTIONS
 def test_of_many_random_heads_none_is_called_something(causal):
-    assert set(heads.verdicts(planted_strengths((), 0.0, causal, count=144)).tolist()) == {()}
+    assert set(planted((), 0.0, causal, count=144).tolist()) == {()}
 
 
 def test_a_head_without_a_key_of_the_pattern_has_no_strength():
@@ -167,6 +154,14 @@ def test_a_head_without_a_key_of_the_pattern_has_no_strength():
 def test_where_everybody_follows_the_pattern_nobody_has_a_strength():
     causal = np.tril(np.ones((2, 3, 3))) / np.arange(1, 4)[:, None]
     assert np.isnan(heads.strengths(causal, "a b c".split(), causal=True)["band"]).all()  # all keys are in the band
+
+
+def test_where_a_head_looks_from_a_pronoun():
+    tokens = "[CLS] the girl ran , she won [SEP]".split()
+    weights = np.full((8, 8), 0.05)
+    weights[5, 2], weights[5, 0] = 0.3, 0.4
+    assert heads.looks(torch.tensor(weights), tokens, {"she", "he"}, top=1) == [(5, [("girl", 0.3)])]
+    assert heads.looks(weights, tokens, {"it"}) == []
 
 
 def test_coreference_cancels_every_preference_of_place():
