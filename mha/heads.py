@@ -7,6 +7,8 @@ several parts is **as strong as its weakest part**: who looks at one part alone 
 Special tokens ask nothing, and a query without any key of the pattern does not count.
 """
 
+import functools
+
 import numpy as np
 import torch
 
@@ -65,11 +67,11 @@ def patterns(tokens, causal=False):
 def score(weights, pattern, causal=False):
     """Score (…) and null of a pattern bool (T, T) in weights (…, T, T); NaN where no query can follow it."""
     weights = np.asarray(weights, dtype=float)
-    rows = pattern.any(axis=-1)
-    if not rows.any():
+    rows = pattern.any(axis=-1).sum()  # how many queries have a key of it
+    if not rows:
         return np.full(weights.shape[:-2], np.nan), float("nan")
-    mass = (weights * pattern).sum(axis=-1)[..., rows].mean(axis=-1)
-    return mass, float((pattern.sum(axis=-1) / visible(len(pattern), causal).sum(axis=-1))[rows].mean())
+    even = pattern / visible(len(pattern), causal).sum(axis=-1, keepdims=True)
+    return np.tensordot(weights, pattern / rows, axes=2), float(even.sum() / rows)
 
 
 def strengths(weights, tokens, causal=False):
@@ -93,7 +95,7 @@ def strengths(weights, tokens, causal=False):
     seen, found = visible(len(tokens), causal), {}
     for kind, tables in parts(tokens).items():
         possible = [table & seen for table in tables if (table & seen).any()]  # nobody sees the future
-        whole = score(flat, np.any(tables, axis=0) & seen, causal)[1]
+        whole = score(flat[:0], np.any(tables, axis=0) & seen, causal)[1]  # the null of all parts together
         if not possible or not all(table.any() for table in tables) or whole == 1:  # 1: no room above the null
             found[kind] = np.full(weights.shape[:-2], np.nan)
             continue
@@ -123,7 +125,7 @@ def profile(weights, tokens, reach=4):
 
 
 def looks(weights, tokens, asking, top=2):
-    """Where one head (T, T) looks most from each token in `asking`, special tokens aside: [(place, [(token, weight)])]."""
+    """Where one head (T, T) looks most from tokens in `asking`, special ones aside: [(place, [(token, weight), …])]."""
     weights, words = np.asarray(weights, dtype=float), [j for j, token in enumerate(tokens) if token not in SPECIAL]
     found = []
     for place in (i for i in words if tokens[i] in asking):
@@ -157,6 +159,7 @@ def intervals(values, tests):
     return mean, mean - student(0.05 / tests, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n)
 
 
+@functools.cache
 def student(tail, freedom):
     """The t that Student's distribution with `freedom` ν passes with probability `tail`, below one half.
 

@@ -399,6 +399,7 @@ PROBED = {
     ("5.1", "wrong-entries"): lambda mask: mha.torch_bridge.to_torch_mask(mask).logical_and(torch.tensor(False)),
     ("5.2", "wrong-rows"): lambda w, h: w.flip(0).view(3, h, -1, w.size(1)),
     ("5.2", "columns-moved"): lambda w, h: w.flip(1).view(3, h, -1, w.size(1)),
+    ("6.4", "not-for-every-T"): lambda T: F.one_hot(torch.tensor([10] * T), T),
     ("7.1", "hidden-is-seen"): lambda source: torch.ones_like(source).bool()[:, None, None],
     ("7.1", "real-is-hidden"): lambda source: (source > 2)[:, None, None],
     ("7.2", "wrong-first-row"): lambda n, d: mha.transformer.sinusoidal_positions(n, d) + 1,

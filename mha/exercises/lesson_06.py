@@ -533,7 +533,7 @@ def _called(value):
     try:
         weights = torch.as_tensor(value, dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError):
-        return value
+        return "nothing" if value is None else "no table (T, T)"
     texts = {len(text.split()): text.split() for text in SENTENCES}
     T = weights.size(-1) if weights.dim() else 0
     if T not in texts or weights.numel() != T * T:
@@ -558,13 +558,12 @@ def _called(value):
 
 
 def _not_everywhere(attempt):
-    works = [case for case, said in zip(attempt.cases, attempt.yours, strict=True) if said == "punctuation"]
-    if not works:
+    fooled = [case for case, said in zip(attempt.cases, attempt.yours, strict=True) if said == "punctuation"]
+    if not fooled:
         return None
-    other = next(said for said in attempt.yours if said != "punctuation")
     return "not-for-every-T", (
-        f"The detector is fooled on {'; '.join(works)}, but elsewhere it sees: {other}. Sentences differ in length: "
-        "where does the last mark stand, whatever T is?"
+        f"The detector is fooled on {' and '.join(fooled)}, but not on the rest. Sentences differ in length: where does "
+        "the last mark stand, whatever T is?"
     )
 
 
@@ -584,6 +583,7 @@ IMPOSTOR = Exercise(
         "Let every row put all its weight, or most of it, on the column T − 2.",
     ),
     mistakes=(
+        Mistake("returns-nothing", "Your function returns None: is a return missing?", answer=lambda T: None),
         Mistake("wrong-shape", "Wanted one table (T, T), a row for every query.", change={"rows": "one row"}),
         Mistake(
             "columns-sum-to-one",
@@ -624,8 +624,7 @@ IMPOSTOR = Exercise(
         ),
         Mistake(
             "another-kind",
-            "The detector finds another kind: a head that follows its neighbours is a previous or next head, not one "
-            "for marks.",
+            "The detector finds another kind: a head that looks at itself or its neighbours is not one for marks.",
             change={"rows": "one back"},
         ),
         Mistake(
