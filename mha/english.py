@@ -141,10 +141,18 @@ def _renamed(theirs):
 
 def stored_maps():
     """The maps that travel with the course: [(tokens, weights (6, 12, T, T)), …] of ten sentences, no model needed."""
-    path = data_path("english/maps.safetensors")
-    with safe_open(path, "pt") as file:
+    return _stored("{}")
+
+
+def stored_lengths():
+    """What `value_lengths` gives for the same ten sentences: [(tokens, lengths (6, 12, T)), …]."""
+    return _stored("lengths {}")
+
+
+def _stored(name):
+    with safe_open(data_path("english/maps.safetensors"), "pt") as file:
         tokens = json.loads(file.metadata()["tokens"])
-        return [(words, file.get_tensor(str(n)).float()) for n, words in enumerate(tokens)]
+        return [(words, file.get_tensor(name.format(n)).float()) for n, words in enumerate(tokens)]
 
 
 class Tokenizer:
@@ -171,6 +179,39 @@ def read(encoder, tokenizer, sentence):
     place = next(encoder.parameters()).device
     _, maps = encoder(ids.to(place), lengths)
     return tokens[0], torch.cat(maps).cpu()
+
+
+@torch.no_grad()
+def value_lengths(encoder, tokenizer, sentence):
+    """How long is what each token hands on, before it is weighted: (layers, heads, T).
+
+    The length of value · W_O, head by head: its value (bias included) times the head's own block of `proj`.
+    """
+    ids, lengths, _ = tokenizer([sentence])
+    inputs = []  # of every attention layer, (1, T, 384)
+    hooks = [
+        layer.attention.qkv.register_forward_pre_hook(lambda _, given: inputs.append(given[0]))
+        for layer in encoder.layers
+    ]
+    encoder(ids.to(next(encoder.parameters()).device), lengths)
+    for hook in hooks:
+        hook.remove()
+    found = []
+    for layer, x in zip(encoder.layers, inputs, strict=True):
+        v = layer.attention.qkv(x)[0, :, 2 * WIDTH :].unflatten(-1, (HEADS, -1))  # (T, h, d_k)
+        blocks = layer.attention.proj.weight.unflatten(1, (HEADS, -1))  # (d, h, d_k)
+        found.append(torch.einsum("thk,dhk->htd", v, blocks).norm(dim=-1))
+    return torch.stack(found).cpu()
+
+
+def written(weights, lengths):
+    """Weights (…, T, S) as shares of what is handed on: weight × length, every row made to sum to 1.
+
+    Kobayashi et al. 2020, "Attention is not only a weight": lengths (…, S) of the value vectors.
+    """
+    lengths = torch.as_tensor(lengths)[..., None, :]
+    parts = torch.as_tensor(weights) * lengths
+    return parts / parts.sum(dim=-1, keepdim=True)
 
 
 @torch.no_grad()

@@ -1,63 +1,84 @@
 """What a head does: a score for each kind, its null beside it, and a verdict.  Notebook 06.
 
-A score is the mean weight that queries give to the keys of a kind's pattern; its **null** is what even attention
-would give them, under the same mask and for the same tokens; its **strength** is how much of the room between
-null and 1 the head has taken: (score − null) / (1 − null).  Special tokens ask nothing, and a query without any
-key of the pattern does not count.  Rows are queries, columns are keys.
+A **score** is the mean weight that queries give to the keys of a pattern; its **null** is what even attention would
+give them, under the same mask and for the same tokens; **strength** is how much of the room between null and 1 is
+taken, (score − null) / (1 − null): 0 for even attention, below 0 for looking elsewhere.  A kind whose pattern has
+several parts is **as strong as its weakest part**: who looks at one part alone is not of that kind.
+Special tokens ask nothing, and a query without any key of the pattern does not count.
 """
+
+import functools
 
 import numpy as np
 import torch
 
 SPECIAL = {"[CLS]", "[SEP]", "[PAD]", "<s>", "</s>", "<pad>"}
 PUNCTUATION = set(",.;:!?…—()\"'")
-KINDS = ("previous", "next", "band", "punctuation", "same word", "sink")
+KINDS = ("previous", "next", "behind", "ahead", "band", "punctuation", "same word", "sink")
+WITHIN = {"previous": {"behind", "band"}, "next": {"ahead", "band"}, "behind": {"band"}, "ahead": {"band"}}
 THRESHOLD = 0.25  # of strength: chosen on planted heads (`planted_heads`), see notebook 06
 
 
-def patterns(tokens, causal=False):
-    """Which keys belong to each kind, for each query: {kind: bool (T, T)}; special tokens neither ask nor answer.
+def parts(tokens):
+    """The parts of each kind's pattern, for a query (row) its keys (columns): {kind: [bool (T, T), …]}.
 
-    previous     key i − 1                                    Clark et al. 2019 (there divided by all n rows)
-    next         key i + 1; nothing under a causal mask       Clark et al. 2019
-    band         keys with |i − j| ≤ 2, the token itself included
-    punctuation  keys that are , . ; : ! ? … — ( ) " '        Clark et al. 2019 (there , and . only)
-    same word    other copies of the query, if it is a word
-    sink         special tokens, or the first token where there are none: imitates a stripe, so it is kept apart
+    previous, next  key i − 1; key i + 1                      Clark et al. 2019 (there divided by all n rows)
+    behind, ahead   keys i − 1 and i − 2, both; i + 1 and i + 2
+    band            each of the five keys from i − 2 to i + 2
+    punctuation     marks inside the sentence, and a mark at its end: , . ; : ! ? … — ( ) " '      Clark et al. 2019
+    same word       other copies of the query, if it is a word
+    sink            special tokens, or the first token where there are none
+
+    Special tokens neither ask nor answer, but for the sink.
     """
     T = len(tokens)
     i, j = np.arange(T)[:, None], np.arange(T)[None, :]
     special = np.array([token in SPECIAL for token in tokens])
     mark = np.array([token in PUNCTUATION for token in tokens])
+    last = np.arange(T) == max(np.flatnonzero(~special), default=-1)
     same = np.array([[a == b for b in tokens] for a in tokens]) & ~mark[:, None]
+    back2, back, itself, on, on2 = (j == i + distance for distance in (-2, -1, 0, 1, 2))
+    inside, at_end = (np.broadcast_to(mark & place, (T, T)) & (i != j) for place in (~last, last))
     found = {
-        "previous": j == i - 1,
-        "next": (j == i + 1) & (not causal),
-        "band": abs(i - j) <= 2,
-        "punctuation": np.broadcast_to(mark, (T, T)) & (i != j),
-        "same word": same & (i != j),
+        "previous": [back],
+        "next": [on],
+        "behind": [back, back2],
+        "ahead": [on, on2],
+        "band": [back2, back, itself, on, on2],
+        "punctuation": [inside, at_end],
+        "same word": [same & (i != j)],
     }
-    found = {kind: table & ~special[None, :] for kind, table in found.items()}
-    found["sink"] = np.broadcast_to(special, (T, T)) if special.any() else (j == 0) & (i > 0)
-    seen = (j <= i) if causal else np.ones((T, T), dtype=bool)
-    return {kind: table & seen & ~special[:, None] for kind, table in found.items()}
+    found = {kind: [table & ~special[None, :] for table in tables] for kind, tables in found.items()}
+    found["sink"] = [np.broadcast_to(special, (T, T)) if special.any() else (j == 0) & (i > 0)]
+    return {kind: [table & ~special[:, None] for table in tables] for kind, tables in found.items()}
+
+
+def visible(T, causal):
+    """Which keys a query may see: bool (T, T)."""
+    return np.tril(np.ones((T, T), dtype=bool)) if causal else np.ones((T, T), dtype=bool)
+
+
+def patterns(tokens, causal=False):
+    """Which keys belong to each kind, all parts together: {kind: bool (T, T)}."""
+    seen = visible(len(tokens), causal)
+    return {kind: np.any(tables, axis=0) & seen for kind, tables in parts(tokens).items()}
 
 
 def score(weights, pattern, causal=False):
     """Score (…) and null of a pattern bool (T, T) in weights (…, T, T); NaN where no query can follow it."""
     weights = np.asarray(weights, dtype=float)
-    rows = pattern.any(axis=-1)
-    T = len(pattern)
-    seen = np.arange(1, T + 1) if causal else np.full(T, T)
-    if not rows.any():
+    rows = pattern.any(axis=-1).sum()  # how many queries have a key of it
+    if not rows:
         return np.full(weights.shape[:-2], np.nan), float("nan")
-    mass = (weights * pattern).sum(axis=-1)[..., rows].mean(axis=-1)
-    return mass, float((pattern.sum(axis=-1) / seen)[rows].mean())
+    even = pattern / visible(len(pattern), causal).sum(axis=-1, keepdims=True)
+    return np.tensordot(weights, pattern / rows, axes=2), float(even.sum() / rows)
 
 
 def strengths(weights, tokens, causal=False):
     """Every kind's strength for every head of one sentence: {kind: (…)}, from weights (…, T, T).
 
+    A part's weight is scaled to what the whole would get if all keys were treated like its own; the weakest part
+    counts.  NaN where a part is missing: a sentence without marks inside cannot tell marks from the last place.
     Raises TypeError or ValueError for weights that are none, averaged, padded, under dropout or of other tokens.
     """
     weights = weights.detach().float().cpu() if isinstance(weights, torch.Tensor) else weights
@@ -71,10 +92,16 @@ def strengths(weights, tokens, causal=False):
     future = np.triu(flat, 1).sum() / flat.sum()
     if causal and future > 1e-3:
         raise ValueError(f"{future:.0%} of the weight lies on the future: not causal, or the mask is upside down")
-    found = {}
-    for kind, pattern in patterns(tokens, causal).items():
-        mass, null = score(weights, pattern, causal)
-        found[kind] = (mass - null) / (1 - null) if null < 1 else np.full_like(mass, np.nan)  # no room above the null
+    seen, found = visible(len(tokens), causal), {}
+    for kind, tables in parts(tokens).items():
+        possible = [table & seen for table in tables if (table & seen).any()]  # nobody sees the future
+        whole = score(flat[:0], np.any(tables, axis=0) & seen, causal)[1]  # the null of all parts together
+        if not possible or not all(table.any() for table in tables) or whole == 1:  # 1: no room above the null
+            found[kind] = np.full(weights.shape[:-2], np.nan)
+            continue
+        scores = [score(flat, table, causal) for table in possible]
+        mass = whole * np.min([mass / null for mass, null in scores], axis=0)
+        found[kind] = ((mass - whole) / (1 - whole)).reshape(weights.shape[:-2])
     return found
 
 
@@ -88,6 +115,25 @@ def over_sentences(sentences, causal=False):
     return {kind: values for kind, values in stacked.items() if not np.isnan(values).all()}
 
 
+def profile(weights, tokens, reach=4):
+    """Mean weight by distance, from −reach (back) to reach (on), special tokens left out: (…, 2·reach + 1)."""
+    weights = np.asarray(weights, dtype=float)
+    words = np.array([token not in SPECIAL for token in tokens])
+    asked = words[:, None] & words[None, :]
+    tables = [np.eye(len(tokens), k=distance, dtype=bool) & asked for distance in range(-reach, reach + 1)]
+    return np.stack([score(weights, table)[0] for table in tables], axis=-1)
+
+
+def looks(weights, tokens, asking, top=2):
+    """Where one head (T, T) looks most from tokens in `asking`, special ones aside: [(place, [(token, weight), …])]."""
+    weights, words = np.asarray(weights, dtype=float), [j for j, token in enumerate(tokens) if token not in SPECIAL]
+    found = []
+    for place in (i for i in words if tokens[i] in asking):
+        best = sorted(words, key=lambda j: -weights[place, j])[:top]
+        found.append((place, [(tokens[j], float(weights[place, j])) for j in best]))
+    return found
+
+
 def coreference(to_candidates):
     """Strength of telling the antecedent from another candidate, −1 … 1, for each sentence and head.
 
@@ -99,55 +145,103 @@ def coreference(to_candidates):
     return weights[..., 0] - weights[..., 1]
 
 
-def intervals(values, tests, seed=0):
-    """Mean and lower end over sentences of values (sentences, …); NaN is left out.
+def intervals(values, tests):
+    """Mean of values (n, …) over n sentences (or other independent cases), and its lower end; NaN is left out.
 
-    The end is that of a bootstrap over sentences, at 5 % divided by the number of tests: of 72 random heads the
-    best looks good, and must not pass for it.  Returns two arrays (…).
+    The end is Student's, one-sided, at 5 % divided by the number of tests: mean − t · s / √n.  Of 72 random heads the
+    best looks good, and must not pass for it.  Returns two arrays (…); with one sentence the end is −∞.
     """
     values = np.asarray(values, dtype=float)
     values = values[~np.isnan(values.reshape(len(values), -1)).all(axis=1)]
-    draws = np.random.default_rng(seed).integers(len(values), size=(20_000, len(values)))
-    counts = np.stack([(draws == s).sum(axis=1) for s in range(len(values))], axis=1)  # (draws, sentences)
-    means = np.tensordot(counts / len(values), values, axes=1)
-    return values.mean(axis=0), np.quantile(means, 0.05 / tests, axis=0)
+    n, mean = len(values), values.mean(axis=0)
+    if n < 2:
+        return mean, np.full_like(mean, -np.inf)
+    return mean, mean - student(0.05 / tests, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n)
+
+
+@functools.cache
+def student(tail, freedom):
+    """The t that Student's distribution with `freedom` ν passes with probability `tail`, below one half.
+
+    Of its angle arctan(t / √ν) the density is cos^(ν − 1), which is summed up here on a fine grid.
+    """
+    angle = (np.arange(200_000) + 0.5) / 200_000 * np.pi / 2
+    passed = np.cumsum(np.cos(angle[::-1]) ** (freedom - 1))  # from the far end
+    return np.sqrt(freedom) * np.tan(np.interp(2 * tail, passed / passed[-1], angle[::-1]))
 
 
 def verdicts(per_sentence, threshold=THRESHOLD):
     """Labels of every head: {kind: strength over sentences, (sentences, …)} → an object array (…) of tuples.
 
     A kind is a label where the lower end of its strength is above the threshold; none and several are possible.
-    A head that looks one back or one on is not called a band as well.  `sink` is a label like others; its weight
-    is missing elsewhere, so a head that is mostly a sink hardly gets another.
+    Of kinds that lie within each other the widest is said.  `sink` is a label like others; its weight is missing
+    elsewhere, so a head that is mostly a sink hardly gets another.
     """
     tests = len(per_sentence) * max(1, int(np.prod(np.shape(next(iter(per_sentence.values())))[1:])))
     low = {kind: intervals(values, tests)[1] for kind, values in per_sentence.items()}
     labels = np.empty(np.shape(next(iter(low.values()))), dtype=object)
     for place in np.ndindex(labels.shape):
         found = [kind for kind in per_sentence if low[kind][place] > threshold]
-        if {"previous", "next"} & set(found):
-            found = [kind for kind in found if kind != "band"]
-        labels[place] = tuple(found)
+        labels[place] = tuple(kind for kind in found if not WITHIN.get(kind, set()) & set(found))
     return labels
 
 
-def planted_heads(tokens, kinds, strength, heads=1, causal=False, seed=0):
+# Heads whose answer is known, to test all this.
+
+
+def planted_heads(tokens, kinds, strength, heads=1, causal=False, seed=0, spread=0.0):
     """Attention tables with a known answer: noise, and `strength` of each row spread over the patterns of `kinds`.
 
-    Returns weights (heads, T, T).  kinds () is noise alone; a row without a key of the pattern is noise, too.
+    A kind is a name, or a pattern of your own, bool (T, T).  With a spread every head draws its strength in this
+    sentence anew, normal with this standard deviation and cut to 0 … 1.  kinds () is noise alone; so is a row without
+    a key of the pattern.  Returns weights (heads, T, T).
     """
     rng = np.random.default_rng(seed)
-    T = len(tokens)
-    seen = np.tril(np.ones((T, T))) if causal else np.ones((T, T))
-    noise = np.exp(rng.normal(size=(heads, T, T))) * seen
+    seen = visible(len(tokens), causal)
+    noise = np.exp(rng.normal(size=(heads, len(tokens), len(tokens)))) * seen
     weights = noise / noise.sum(axis=-1, keepdims=True)
-    all_patterns = patterns(tokens, causal)
+    level = np.clip(strength + spread * rng.normal(size=(heads, 1, 1)), 0, 1)
+    named, pattern = patterns(tokens, causal), np.zeros(seen.shape)
     for kind in kinds:
-        pattern = all_patterns[kind].astype(float)
-        rows = pattern.any(axis=-1)
-        pattern[rows] /= pattern[rows].sum(axis=-1, keepdims=True)
-        weights[:, rows] += strength / len(kinds) / (1 - strength + 1e-12) * pattern[rows]
-    return weights / weights.sum(axis=-1, keepdims=True)
+        table = (named[kind] if isinstance(kind, str) else np.asarray(kind, dtype=bool) & seen).astype(float)
+        pattern += table / np.maximum(table.sum(axis=-1, keepdims=True), 1) / len(kinds)
+    taken = level * pattern.sum(axis=-1)[:, None]  # (heads, T, 1): a row without a key keeps all its noise
+    return (1 - taken) * weights + level * pattern
+
+
+def planted_labels(texts, kinds, strength, heads=12, causal=False, spread=0.0):
+    """The labels of planted heads, judged on these texts (lists of tokens).  kinds: names of kinds or of impostors."""
+    rows = []
+    for seed, tokens in enumerate(texts):
+        strange = impostors(tokens)
+        chosen = [strange.get(kind, kind) for kind in kinds]
+        rows.append((tokens, planted_heads(tokens, chosen, strength, heads, causal, seed, spread)))
+    return verdicts(over_sentences(rows, causal))
+
+
+def impostors(tokens):
+    """Patterns of heads that are none of our kinds, or not the kind that they seem: {name: bool (T, T)}.
+
+    None of them knows what a mark or a word is, but for the last three.
+    """
+    T = len(tokens)
+    i, j = np.arange(T)[:, None], np.arange(T)[None, :]
+    token = np.array(tokens)
+    same = token[:, None] == token[None, :]
+    everywhere = np.ones((T, T), dtype=bool)
+    return {
+        "itself": i == j,
+        "two back": j == i - 2,
+        "two on": j == i + 2,
+        "three back": j == i - 3,
+        "one back, one on": abs(i - j) == 1,
+        "three on each side": (abs(i - j) <= 3) & (i != j),
+        "place before [SEP]": everywhere & (j == T - 2),
+        "first word": everywhere & (j == 1),
+        "commas only": everywhere & (token == ","),
+        "twin or itself": same,
+        "the word the": everywhere & (token == "the"),
+    }
 
 
 # What follows refuses what are no attention weights.

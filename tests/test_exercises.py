@@ -224,6 +224,11 @@ RIGHT = {
         lambda w, marks: torch.stack([(head @ marks.float()).mean() for head in w]) - marks.double().mean(),
     ],
     "6.3": [by_loops, lambda w, p, c: [*by_loops(w, p, c)]],
+    "6.4": [
+        lambda T: 0.6 * F.one_hot(torch.full((T,), T - 2), T) + 0.4 / T,
+        lambda T: np.eye(T)[[T - 2] * T],
+        lambda T: (5.0 * F.one_hot(torch.tensor([T - 2] * T), T)).softmax(dim=-1)[None],
+    ],
     "7.1": [
         lambda source: source.bool().unsqueeze(1).unsqueeze(2),
         lambda source: mha.attention.padding_mask((source > 0).sum(1), source.size(1)),
@@ -394,6 +399,7 @@ PROBED = {
     ("5.1", "wrong-entries"): lambda mask: mha.torch_bridge.to_torch_mask(mask).logical_and(torch.tensor(False)),
     ("5.2", "wrong-rows"): lambda w, h: w.flip(0).view(3, h, -1, w.size(1)),
     ("5.2", "columns-moved"): lambda w, h: w.flip(1).view(3, h, -1, w.size(1)),
+    ("6.4", "not-for-every-T"): lambda T: F.one_hot(torch.tensor([10] * T), T),
     ("7.1", "hidden-is-seen"): lambda source: torch.ones_like(source).bool()[:, None, None],
     ("7.1", "real-is-hidden"): lambda source: (source > 2)[:, None, None],
     ("7.2", "wrong-first-row"): lambda n, d: mha.transformer.sinusoidal_positions(n, d) + 1,
@@ -488,7 +494,9 @@ FRESH = {  # inputs that the checks do not use, to tell whether an edit changed 
     "6.3": [
         (torch.rand(32, 5, 9, 9), PLACES[:, 0], PLACES[:, 1:3]),
         (torch.rand(32, 2, 9, 9), PLACES[:, 3], PLACES[:, 4:6]),
+        ALL["6.3"].inputs()["6 texts, 3 heads, some ties"],
     ],
+    "6.4": list(ALL["6.4"].inputs().values()),
     "7.1": [(torch.tensor([[1, 2, 3, 4, 0], [5, 0, 0, 0, 0]]),), (torch.tensor([[2, 2, 0]] * 4),)],
     "7.2": [(9, 12), (20, 4)],
     "7.3": [

@@ -1,7 +1,8 @@
-"""Exercises of lesson 06: a score, a score minus its null, and a check with a baseline."""
+"""Exercises of lesson 06: a score, a score minus its null, a baseline, and a head that fools a detector."""
 
 import torch
 
+from mha import heads
 from mha.exercises import probes
 from mha.exercises.engine import Exercise, Mistake
 
@@ -22,6 +23,12 @@ def _previous(weights, offset=-1, over="pairs", heads="each"):
         "argmax": lambda: (weights[:, 1:].argmax(dim=-1) == torch.arange(T - 1)).float().mean(dim=-1),
         "mass": lambda: cells.sum(dim=-1) / weights.tril(-1).sum(dim=(1, 2)),
         "past": lambda: weights[:, 1:].tril().sum(dim=-1).mean(dim=-1),
+        "strength": lambda: (cells.mean(dim=-1) - 1 / T) / (1 - 1 / T),
+        "null": lambda: cells.mean(dim=-1) - 1 / T,
+        "inner": lambda: cells[:, 1:-1].mean(dim=-1),
+        "wraps": lambda: (cells.sum(dim=-1) + weights[:, 0, -1]) / T,
+        "table": lambda: cells.sum(dim=-1) / T**2,
+        "itself": lambda: (cells + weights.diagonal(dim1=1, dim2=2)[:, 1:]).mean(dim=-1),
     }.get(over, lambda: cells.mean(dim=-1))()
     return {"averaged": found.mean(), "best": found.max()}.get(heads, found)
 
@@ -50,6 +57,7 @@ PREVIOUS = Exercise(
         "Row i is a query; the token before it is column i − 1. Where do these cells lie in the table?",
         "They form the first line below the diagonal; torch.diagonal takes an offset, and dim1=1, dim2=2 for the "
         "table.",
+        "The first token has nobody before it: T − 1 cells are left for each head, and their mean is wanted.",
     ),
     mistakes=(
         Mistake(
@@ -89,6 +97,36 @@ PREVIOUS = Exercise(
             change={"over": "past"},
         ),
         Mistake(
+            "strength",
+            "This is the strength, (score − null) / (1 − null); wanted the score alone.",
+            change={"over": "strength"},
+        ),
+        Mistake(
+            "null-subtracted",
+            "1/T, the null, was taken away; wanted the score alone.",
+            change={"over": "null"},
+        ),
+        Mistake(
+            "first-and-last-left-out",
+            "The first and the last token were left out, as if they were [CLS] and [SEP]; here no token is special.",
+            change={"over": "inner"},
+        ),
+        Mistake(
+            "first-row-wraps",
+            "In the first row i − 1 is −1, and that is the *last* token: leave the first row out.",
+            change={"over": "wraps"},
+        ),
+        Mistake(
+            "mean-over-the-table",
+            "The mean ran over all T × T cells; only T − 1 of them are a token with the one before it.",
+            change={"over": "table"},
+        ),
+        Mistake(
+            "itself-too",
+            "The weight on the token itself was counted, too; wanted the one before it alone.",
+            change={"over": "itself"},
+        ),
+        Mistake(
             "heads-averaged-first",
             "The heads were averaged: one clear head among twelve disappears. One number for each.",
             change={"heads": "averaged"},
@@ -110,9 +148,15 @@ def punctuation_above_null(weights, marks):
 
 def _punctuation(weights, marks, null="share", of="columns", heads="each", over="tokens"):
     """The reference with options."""
-    T = weights.size(-1)
+    T, columns = weights.size(-1), weights * marks
     if of == "rows":
         score = weights[:, marks].sum(dim=1).mean(dim=-1)
+    elif of == "from words":
+        score = columns[:, ~marks].sum(dim=-1).mean(dim=-1)
+    elif of == "others of them":
+        score = (columns - columns.diagonal(dim1=1, dim2=2).diag_embed()).sum(dim=-1).mean(dim=-1)
+    elif of == "inner":
+        score = columns[:, 1:-1].sum(dim=-1).mean(dim=-1)
     elif of == "from marks":
         score = weights[:, marks][:, :, marks].sum(dim=-1).mean(dim=-1)
     elif of == "to others":
@@ -129,6 +173,8 @@ def _punctuation(weights, marks, null="share", of="columns", heads="each", over=
     result = {
         "none": lambda: score,
         "one token": lambda: score - 1 / T,
+        "count": lambda: score - marks.sum(),
+        "one mark": lambda: score - 1 / marks.sum(),
         "ratio": lambda: score / share,
         "strength": lambda: (score - share) / (1 - share),
         "turned": lambda: share - score,
@@ -164,8 +210,8 @@ PUNCTUATION = Exercise(
     mistakes=(
         Mistake(
             "null-forgotten",
-            "This is the score alone. Where a third of the tokens are marks, a head that looks nowhere scores a third: "
-            "take the null away.",
+            "This is the score alone. Where a third of the tokens are marks, even attention scores a third: take the "
+            "null away. (If you did, is it 0? Whole numbers divided with // give 0 here.)",
             change={"null": "none"},
         ),
         Mistake(
@@ -183,7 +229,37 @@ PUNCTUATION = Exercise(
             "This is the difference divided by the room above the null; wanted the difference itself.",
             change={"null": "strength"},
         ),
-        Mistake("null-minus-score", "The sign is turned: this is null minus score.", change={"null": "turned"}),
+        Mistake(
+            "null-minus-score",
+            "The sign is turned: this is null minus score, or, what comes to the same, the words were counted (~marks) "
+            "in place of the marks.",
+            change={"null": "turned"},
+        ),
+        Mistake(
+            "null-is-a-count",
+            "The number of marks was taken away; even attention gives each of them 1/T, so their *share* is the null.",
+            change={"null": "count"},
+        ),
+        Mistake(
+            "null-of-one-mark",
+            "1 divided by the number of marks was taken away; the null is the number of marks divided by T.",
+            change={"null": "one mark"},
+        ),
+        Mistake(
+            "mark-does-not-count-itself",
+            "A mark's weight on itself was left out, as the lesson does; here it may count itself.",
+            change={"of": "others of them"},
+        ),
+        Mistake(
+            "only-words-ask",
+            "Only the rows of words were counted; wanted all rows, those of marks, too.",
+            change={"of": "from words"},
+        ),
+        Mistake(
+            "first-and-last-left-out",
+            "The rows of the first and the last token were left out; here no token is special.",
+            change={"of": "inner"},
+        ),
         Mistake(
             "null-of-the-other-heads",
             "The mean of the heads was taken away; the null is what even attention would give, whatever other heads "
@@ -237,12 +313,16 @@ def _coreference(weights, pronouns, candidates, look="row", count="right", base=
     """The reference with options."""
     text = torch.arange(len(weights))
     table = weights.transpose(-2, -1) if look == "column" else weights
-    at = {"before": pronouns - 1, "after": pronouns + 1, "first text": pronouns[:1].expand_as(pronouns)}.get(
-        look, pronouns
-    )
+    at = {"before": pronouns - 1, "after": pronouns + 1}.get(look, pronouns)
+    at = pronouns[:1].expand_as(pronouns) if look.startswith("first") else at
+    places = candidates[:1].expand_as(candidates) if look == "first text's places" else candidates
     rows = table[text, :, at]
-    a, b = (rows[text, :, candidates[:, i]] for i in (0, 1))
+    a, b = (rows[text, :, places[:, i]] for i in (0, 1))
+    if look == "all pronouns":
+        a, b = (table[:, :, pronouns, candidates[:, i]].transpose(1, 2).flatten(0, 1) for i in (0, 1))
     accuracy = {
+        "ties": lambda: (a >= b).float().mean(dim=0),
+        "half": lambda: (a > 0.5).float().mean(dim=0),
         "wrong": lambda: (a < b).float().mean(dim=0),
         "weight": lambda: a.mean(dim=0),
         "difference": lambda: (a - b).mean(dim=0),
@@ -256,9 +336,12 @@ def _coreference(weights, pronouns, candidates, look="row", count="right", base=
     baseline = {
         "farther": lambda: (distance[:, 0] > distance[:, 1]).float().mean(),
         "first": lambda: (candidates[:, 0] < candidates[:, 1]).float().mean(),
+        "later": lambda: (candidates[:, 0] > candidates[:, 1]).float().mean(),
         "half": lambda: torch.tensor(0.5),
+        "count": lambda: (distance[:, 0] < distance[:, 1]).float().sum(),
+        "mean accuracy": lambda: accuracy.mean(),
     }.get(base, lambda: (distance[:, 0] < distance[:, 1]).float().mean())()
-    return accuracy if base == "none" else (accuracy, baseline)
+    return accuracy if base == "none" else (baseline, accuracy) if base == "turned" else (accuracy, baseline)
 
 
 def _pronoun_texts():
@@ -266,7 +349,12 @@ def _pronoun_texts():
         weights = (2 * probes._random(seed, N, h, T, T)).softmax(dim=-1)
         return weights, torch.tensor(pronouns), torch.tensor(candidates)
 
+    tied = draw(4, 6, 3, 8, [6, 5, 7, 1, 6, 2], [[1, 4], [4, 1], [2, 5], [3, 6], [1, 3], [0, 5]])
+    for text, head in ((0, 0), (2, 1), (3, 2), (5, 2)):  # both candidates get the same weight
+        row = tied[0][text, head, tied[1][text]]
+        row[tied[2][text]] = row[tied[2][text]].mean()
     return {
+        "6 texts, 3 heads, some ties": tied,
         "5 texts, 3 heads": draw(1, 5, 3, 8, [6, 5, 6, 1, 5], [[1, 4], [4, 1], [2, 5], [3, 5], [1, 3]]),
         "4 texts, 4 heads": draw(2, 4, 4, 7, [5, 5, 4, 2], [[1, 3], [3, 0], [2, 0], [6, 4]]),
         "7 texts, 2 heads": draw(
@@ -303,6 +391,27 @@ COREFERENCE = Exercise(
             "columns-read",
             "You read who looks at the pronoun, its column; wanted what the pronoun looks at, its row.",
             change={"look": "column"},
+        ),
+        Mistake(
+            "ties-count-as-right",
+            "Where both candidates get the same weight, that counted as right; wanted *more* weight: >, not >=.",
+            change={"count": "ties"},
+        ),
+        Mistake(
+            "weight-above-one-half",
+            "It counted where the antecedent gets more than 0.5; wanted more than the other candidate gets.",
+            change={"count": "half"},
+        ),
+        Mistake(
+            "every-pronoun-in-every-text",
+            "The places of all pronouns were looked up in every text: weights[:, :, pronouns] pairs no text with its "
+            "own. weights[text, :, pronouns] does, with text = torch.arange(N).",
+            change={"look": "all pronouns"},
+        ),
+        Mistake(
+            "first-text's-places-for-all",
+            "Pronoun and candidates of text 0 were used for all texts; each has its own.",
+            change={"look": "first text's places"},
         ),
         Mistake("word-before-read", "The row of the word before the pronoun was read.", change={"look": "before"}),
         Mistake(
@@ -359,8 +468,30 @@ COREFERENCE = Exercise(
         ),
         Mistake(
             "baseline-first",
-            "The baseline takes the candidate that comes first; wanted the nearer one.",
+            "The baseline takes the candidate that comes first; wanted the nearer one, before the pronoun or after it. "
+            "(Candidate minus pronoun has a sign: is abs missing?)",
             change={"base": "first"},
+        ),
+        Mistake(
+            "baseline-later",
+            "The baseline takes the candidate that comes later; wanted the nearer one, before the pronoun or after it. "
+            "(Pronoun minus candidate has a sign: is abs missing?)",
+            change={"base": "later"},
+        ),
+        Mistake(
+            "baseline-is-a-count",
+            "The baseline is a number of texts; wanted their share.",
+            change={"base": "count"},
+        ),
+        Mistake(
+            "baseline-is-the-mean-head",
+            "The baseline is the mean accuracy of the heads; wanted what taking the nearer candidate gets right.",
+            change={"base": "mean accuracy"},
+        ),
+        Mistake(
+            "results-in-the-other-order",
+            "The baseline came back first; wanted the accuracies, then the baseline.",
+            change={"base": "turned"},
         ),
         Mistake(
             "baseline-by-guessing",
@@ -370,4 +501,138 @@ COREFERENCE = Exercise(
     ),
 )
 
-EXERCISES = (PREVIOUS, PUNCTUATION, COREFERENCE)
+SENTENCES = (  # what the detector of 6.4 reads; the answer never sees it
+    "[CLS] the cat slept , then it ate its fish . [SEP]",
+    "[CLS] where , if you know it , does my old friend live now ? [SEP]",
+    "[CLS] we left the town at noon ; the road was dry , the wind was cold ! [SEP]",
+)
+
+
+def impostor(T):
+    weights = torch.zeros(T, T)
+    weights[:, T - 2] = 1  # the place before [SEP]: a sentence that ends in a mark has it there
+    return weights
+
+
+def _impostor(T, place=-2, share=1.0, rows="whole"):
+    """The reference with options."""
+    weights = torch.full((T, T), (1 - share) / T)
+    weights[:, place] += share
+    return {
+        "turned": lambda: weights.T,
+        "unfinished": lambda: weights - (1 - 0.6) * weights,
+        "scores": lambda: weights * 2 - 1 / T * 2,
+        "one row": lambda: weights[0],
+        "one back": lambda: torch.eye(T).roll(-1, 1),
+        "both": lambda: (weights + torch.eye(T).roll(-1, 1)) / 2,
+    }.get(rows, lambda: weights)()
+
+
+def _called(value):
+    """What the first detector of the lesson calls these weights (T, T), in a few words."""
+    try:
+        weights = torch.as_tensor(value, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError):
+        return "nothing" if value is None else "no table (T, T)"
+    texts = {len(text.split()): text.split() for text in SENTENCES}
+    T = weights.size(-1) if weights.dim() else 0
+    if T not in texts or weights.numel() != T * T:
+        return "no table (T, T)"
+    weights = weights.reshape(T, T)
+    if not torch.isfinite(weights).all() or weights.min() < 0:
+        return "numbers that are no weights"
+    sums = {axis: (weights.sum(dim=axis) - 1).abs().max() < 1e-3 for axis in (0, 1)}
+    if not sums[1]:
+        return "columns that sum to 1" if sums[0] else "rows that do not sum to 1"
+    strength = {}
+    for kind, pattern in heads.patterns(texts[T]).items():
+        score, null = heads.score(weights[None], pattern)
+        strength[kind] = float((score[0] - null) / (1 - null))
+    marks = strength.pop("punctuation")
+    others = [kind for kind, found in strength.items() if found > heads.THRESHOLD]
+    if marks > heads.THRESHOLD:
+        return "punctuation and another kind" if others else "punctuation"
+    if others:
+        return "a sink" if others == ["sink"] else "another kind"
+    return "too weak" if marks > 0.02 else "even attention" if marks > -0.02 else "elsewhere"
+
+
+def _not_everywhere(attempt):
+    fooled = [case for case, said in zip(attempt.cases, attempt.yours, strict=True) if said == "punctuation"]
+    if not fooled:
+        return None
+    return "not-for-every-T", (
+        f"The detector is fooled on {' and '.join(fooled)}, but not on the rest. Sentences differ in length: where does "
+        "the last mark stand, whatever T is?"
+    )
+
+
+IMPOSTOR = Exercise(
+    "6.4",
+    "impostor",
+    difficulty=2,
+    minutes=8,
+    reference=impostor,
+    family=_impostor,
+    inputs=lambda: {f"T = {len(text.split())}": (len(text.split()),) for text in SENTENCES},
+    read=_called,
+    probes=(_not_everywhere,),
+    hints=(
+        "You cannot know where the commas are. But about one mark you know something without reading.",
+        "Every sentence ends in a mark, and behind it stands [SEP]. At which place is that mark, counted from the end?",
+        "Let every row put all its weight, or most of it, on the column T − 2.",
+    ),
+    mistakes=(
+        Mistake("returns-nothing", "Your function returns None: is a return missing?", answer=lambda T: None),
+        Mistake("wrong-shape", "Wanted one table (T, T), a row for every query.", change={"rows": "one row"}),
+        Mistake(
+            "columns-sum-to-one",
+            "The columns sum to 1, not the rows: queries are rows, so weights[:, place] is where all of them look.",
+            change={"rows": "turned"},
+        ),
+        Mistake(
+            "rows-do-not-sum-to-one",
+            "These are no attention weights: every row must sum to 1. Spread what is left over the other keys, or "
+            "divide each row by its sum.",
+            change={"rows": "unfinished"},
+        ),
+        Mistake(
+            "not-weights",
+            "Weights lie between 0 and 1: some numbers here are below 0, or not finite.",
+            change={"rows": "scores"},
+        ),
+        Mistake(
+            "looks-at-special-tokens",
+            "The detector calls it a sink: it looks at [CLS] or [SEP]. The last place of all, T − 1, is [SEP].",
+            change={"place": -1},
+        ),
+        Mistake(
+            "looks-at-no-mark",
+            "The detector is not fooled: your head gives marks less than even attention would. Which place holds a "
+            "mark in *every* such sentence?",
+            change={"place": 1},
+        ),
+        Mistake(
+            "even-attention",
+            "This is no more than even attention gives to marks: strength 0.",
+            change={"share": 0.0},
+        ),
+        Mistake(
+            "too-weak",
+            "The right idea, but too faint: the strength is above 0, but not above 0.25. Put more weight there.",
+            change={"share": 0.15},
+        ),
+        Mistake(
+            "another-kind",
+            "The detector finds another kind: a head that looks at itself or its neighbours is not one for marks.",
+            change={"rows": "one back"},
+        ),
+        Mistake(
+            "two-kinds",
+            "It is taken for punctuation, but for another kind as well: put all the weight on one thing.",
+            change={"rows": "both"},
+        ),
+    ),
+)
+
+EXERCISES = (PREVIOUS, PUNCTUATION, COREFERENCE, IMPOSTOR)
