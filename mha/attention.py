@@ -24,19 +24,32 @@ def scaled_dot_product_attention(q, k, v, mask=None):
     Source: Vaswani et al. 2017, equation 1; notebook 01.
     """
     _check_qkv(q, k, v)
+    if q.shape[:-2] != k.shape[:-2]:
+        leading = torch.broadcast_shapes(q.shape[:-2], k.shape[:-2])
+        q, k = q.expand(*leading, -1, -1), k.expand(*leading, -1, -1)
+    if mask is not None:
+        mask = _checked_mask(mask, (*q.shape[:-1], k.size(-2)), q.device)
     exact = torch.promote_types(q.dtype, torch.float32)
-    with _without_autocast(q.device.type):
-        scores = (q.to(exact) / math.sqrt(q.size(-1))) @ k.to(exact).transpose(-2, -1)  # (…, T, S)
-    if mask is None:
-        weights = scores.softmax(dim=-1)
-    else:
-        mask = _checked_mask(mask, scores.shape, scores.device)
-        # Far below every score, so that softmax gives 0 (added in place: much quicker than masked_fill).
-        scores += torch.zeros_like(mask, dtype=scores.dtype).masked_fill(~mask, torch.finfo(scores.dtype).min / 2)
-        weights = scores.softmax(dim=-1)
-        weights = weights * mask.any(dim=-1, keepdim=True)  # a row that may see nothing becomes zero
+    weights = _scores(q.to(exact), k.to(exact), mask).softmax(dim=-1)  # (…, T, S)
+    if mask is not None:
+        sees = mask.any(dim=-1, keepdim=True)  # the row of a query that may see nothing becomes zero,
+        weights = weights * sees if weights.requires_grad else weights.mul_(sees)  # in place where no gradient minds
     weights = weights.to(v.dtype)
     return weights @ v, weights
+
+
+def _scores(q, k, mask):
+    """q kᵀ / √d_k (…, T, S), and far below every score where the mask is False."""
+    (*leading, T, d_k), S = q.shape, k.size(-2)
+    with _without_autocast(q.device.type):
+        if mask is None:
+            return (q / math.sqrt(d_k)) @ k.mT
+        hidden = torch.where(mask, q.new_zeros(()), torch.finfo(q.dtype).min / 2)
+        n = math.prod(leading)
+        if mask.dim() > 2:
+            hidden = hidden.expand(*leading, *mask.shape[-2:]).reshape(n, *mask.shape[-2:])
+        q, k = q.reshape(n, T, d_k), k.reshape(n, S, d_k)  # product, scale and mask in one go:
+        return torch.baddbmm(hidden, q, k.mT, alpha=1 / math.sqrt(d_k)).view(*leading, T, S)
 
 
 def causal_mask(T, S=None, device=None):
@@ -114,7 +127,8 @@ def allowed_heads(d_model):
 
 def _without_autocast(kind):
     """Where autocast, if this kind of device has it, does not take float32 products back to half precision."""
-    return nullcontext() if kind == "meta" else torch.autocast(kind, enabled=False)
+    off = kind == "meta" or not torch.is_autocast_enabled(kind)
+    return nullcontext() if off else torch.autocast(kind, enabled=False)
 
 
 def _fused_attention(q, k, v, mask):

@@ -464,6 +464,25 @@ def test_gradients_per_sample_by_vmap_equal_a_loop(need_weights):
             close(got[name][i], gradient)
 
 
+def test_masks_alone_may_be_mapped_over():
+    q, k, v, masks = random(T, 2), random(S, 2, seed=1), random(S, 3, seed=2), coins(6, T, S)
+    masks[3, 1] = False
+    got = vmap(lambda mask: scaled_dot_product_attention(q, k, v, mask))(masks)
+    wanted = [scaled_dot_product_attention(q, k, v, mask) for mask in masks]
+    for ours, each in zip(got, zip(*wanted, strict=True), strict=True):
+        close(ours, torch.stack(each))
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["no mask", "mask"])
+def test_heads_may_share_one_table_of_keys(masked):
+    q, k, v = random(B, H, T, 2), random(B, 1, S, 2, seed=1), random(B, 1, S, 3, seed=2)
+    mask = coins(B, 1, T, S) if masked else None
+    got = scaled_dot_product_attention(q, k, v, mask)
+    wanted = scaled_dot_product_attention(q, *(x.expand(B, H, -1, -1) for x in (k, v)), mask)
+    for ours, theirs in zip(got, wanted, strict=True):
+        close(ours, theirs)
+
+
 def test_the_jacobian_by_jacrev_equals_that_of_autograd():
     q, k, v, mask = random(T, 2), random(S, 2, seed=1), random(S, 3, seed=2), causal_mask(T, S)
 
