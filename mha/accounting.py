@@ -62,7 +62,7 @@ def table_bytes(num_heads, T, S=None, B=1, bytes_per_number=4):
 
 def _width(d_model, num_heads, d_k):
     if d_k is None:
-        check_sizes(d_model, num_heads)
+        d_model, num_heads = check_sizes(d_model, num_heads)
         d_k = d_model // num_heads
     if num_heads < 1 or d_k < 1:
         raise ValueError(f"num_heads={num_heads} and d_k={d_k} must be at least 1")
