@@ -80,7 +80,7 @@ def cache_bytes(num_layers, kv_heads, d_k, T, B=1, bytes_per_number=2):
 
 def _width(d_model, num_heads, d_k):
     if d_k is None:
-        check_sizes(d_model, num_heads)
+        d_model, num_heads = check_sizes(d_model, num_heads)
         d_k = d_model // num_heads
     if num_heads < 1 or d_k < 1:
         raise ValueError(f"num_heads={num_heads} and d_k={d_k} must be at least 1")

@@ -5,8 +5,8 @@ A mask is boolean, True = may attend.  Weights are (B, h, T, S): rows are querie
 """
 
 import math
+import operator
 from contextlib import nullcontext
-from numbers import Integral
 
 import torch
 import torch.nn.functional as F
@@ -24,19 +24,32 @@ def scaled_dot_product_attention(q, k, v, mask=None):
     Source: Vaswani et al. 2017, equation 1; notebook 01.
     """
     _check_qkv(q, k, v)
+    if q.shape[:-2] != k.shape[:-2]:
+        leading = torch.broadcast_shapes(q.shape[:-2], k.shape[:-2])
+        q, k = q.expand(*leading, -1, -1), k.expand(*leading, -1, -1)
+    if mask is not None:
+        mask = _checked_mask(mask, (*q.shape[:-1], k.size(-2)), q.device)
     exact = torch.promote_types(q.dtype, torch.float32)
-    with _without_autocast(q.device.type):
-        scores = (q.to(exact) / math.sqrt(q.size(-1))) @ k.to(exact).transpose(-2, -1)  # (…, T, S)
-    if mask is None:
-        weights = scores.softmax(dim=-1)
-    else:
-        mask = _checked_mask(mask, scores.shape, scores.device)
-        # Far below every score, so that softmax gives 0 (added in place: much quicker than masked_fill).
-        scores += torch.zeros_like(mask, dtype=scores.dtype).masked_fill(~mask, torch.finfo(scores.dtype).min / 2)
-        weights = scores.softmax(dim=-1)
-        weights = weights * mask.any(dim=-1, keepdim=True)  # a row that may see nothing becomes zero
+    weights = _scores(q.to(exact), k.to(exact), mask).softmax(dim=-1)  # (…, T, S)
+    if mask is not None:
+        sees = mask.any(dim=-1, keepdim=True)  # the row of a query that may see nothing becomes zero,
+        weights = weights * sees if weights.requires_grad else weights.mul_(sees)  # in place where no gradient minds
     weights = weights.to(v.dtype)
     return weights @ v, weights
+
+
+def _scores(q, k, mask):
+    """q kᵀ / √d_k (…, T, S), and far below every score where the mask is False."""
+    (*leading, T, d_k), S = q.shape, k.size(-2)
+    with _without_autocast(q.device.type):
+        if mask is None:
+            return (q / math.sqrt(d_k)) @ k.mT
+        hidden = torch.where(mask, q.new_zeros(()), torch.finfo(q.dtype).min / 2)
+        n = math.prod(leading)
+        if mask.dim() > 2:
+            hidden = hidden.expand(*leading, *mask.shape[-2:]).reshape(n, *mask.shape[-2:])
+        q, k = q.reshape(n, T, d_k), k.reshape(n, S, d_k)  # product, scale and mask in one go:
+        return torch.baddbmm(hidden, q, k.mT, alpha=1 / math.sqrt(d_k)).view(*leading, T, S)
 
 
 def causal_mask(T, S=None, device=None):
@@ -74,7 +87,7 @@ class MultiHeadAttention(nn.Module):
 
     def __init__(self, d_model=512, num_heads=8, bias=False):
         super().__init__()
-        check_sizes(d_model, num_heads)
+        d_model, num_heads = check_sizes(d_model, num_heads)
         self.d_model, self.num_heads, self.d_k = d_model, num_heads, d_model // num_heads
         self.qkv = nn.Linear(d_model, 3 * d_model, bias=bias)
         self.proj = nn.Linear(d_model, d_model, bias=bias)
@@ -82,8 +95,10 @@ class MultiHeadAttention(nn.Module):
     def forward(self, x, mask=None, *, context=None, need_weights=True):
         """Attend from x (B, T, d) to itself, or to context (B, S, d).
 
-        mask: bool, broadcastable to (B, h, T, S), True = may attend.  Returns output (B, T, d) and weights
-        (B, h, T, S), or None for them with need_weights=False, which takes PyTorch's fused kernel: same output.
+        mask: bool, broadcastable to (B, h, T, S), True = may attend.  Two axes are read as (T, S), the same for every
+        text: one row of keys for each text, (B, S), goes in as mask[:, None, None, :].
+        Returns output (B, T, d) and weights (B, h, T, S), or None for them with need_weights=False, which takes
+        PyTorch's fused kernel: same output.
         """
         q, k, v = self.project(x, context)  # each (B, h, ·, d_k)
         if need_weights:
@@ -93,18 +108,28 @@ class MultiHeadAttention(nn.Module):
         return self.proj(heads.transpose(1, 2).flatten(2)), weights  # (B, h, T, d_k) → (B, T, h·d_k)
 
     def project(self, x, context=None):
-        """Queries of x, keys and values of context (x unless given), with a head axis: each (B, h, ·, d_k)."""
+        """Queries of x, keys and values of context (x unless given), with a head axis: each (B, h, ·, d_k).
+
+        Two sources take only their own rows of a plain Linear, so that hooks on `qkv` see self-attention alone;
+        what somebody has put in its place (quantised, an adapter) is called as a whole for either.
+        """
         _check_tokens(x, self.d_model, "x")
         if context is None:
-            parts = self.qkv(x).chunk(3, dim=-1)  # one product, three times (B, T, d)
+            q, k, v = self.qkv(x).chunk(3, dim=-1)  # one product, three times (B, T, d)
         else:
             _check_tokens(context, self.d_model, "context")
             _check_batch(x, context)
-            sizes = [self.d_model, 2 * self.d_model]
-            w_q, w_kv = self.qkv.weight.split(sizes)
-            b_q, b_kv = (None, None) if self.qkv.bias is None else self.qkv.bias.split(sizes)
-            parts = F.linear(x, w_q, b_q), *F.linear(context, w_kv, b_kv).chunk(2, dim=-1)
-        return tuple(part.view(*part.shape[:2], self.num_heads, self.d_k).transpose(1, 2) for part in parts)
+            q, k, v = self._project_two(x, context)
+        return tuple(part.view(*part.shape[:2], self.num_heads, self.d_k).transpose(1, 2) for part in (q, k, v))
+
+    def _project_two(self, x, context):
+        """Queries (B, T, d) of x, keys and values (B, S, d) of context."""
+        if type(self.qkv) is not nn.Linear:
+            return self.qkv(x).chunk(3, dim=-1)[0], *self.qkv(context).chunk(3, dim=-1)[1:]
+        sizes = [self.d_model, 2 * self.d_model]
+        w_q, w_kv = self.qkv.weight.split(sizes)
+        b_q, b_kv = (None, None) if self.qkv.bias is None else self.qkv.bias.split(sizes)
+        return F.linear(x, w_q, b_q), *F.linear(context, w_kv, b_kv).chunk(2, dim=-1)
 
 
 def allowed_heads(d_model):
@@ -114,7 +139,8 @@ def allowed_heads(d_model):
 
 def _without_autocast(kind):
     """Where autocast, if this kind of device has it, does not take float32 products back to half precision."""
-    return nullcontext() if kind == "meta" else torch.autocast(kind, enabled=False)
+    off = kind == "meta" or not torch.is_autocast_enabled(kind)
+    return nullcontext() if off else torch.autocast(kind, enabled=False)
 
 
 def _fused_attention(q, k, v, mask):
@@ -129,10 +155,9 @@ def _fused_attention(q, k, v, mask):
 
 
 def check_sizes(d_model, num_heads):
-    """Raise TypeError or ValueError unless num_heads heads fit a width of d_model."""
+    """Both as int; TypeError or ValueError unless num_heads heads fit a width of d_model."""
+    d_model, num_heads = whole(d_model, "d_model"), whole(num_heads, "num_heads")
     for name, size in (("d_model", d_model), ("num_heads", num_heads)):
-        if isinstance(size, bool) or not isinstance(size, Integral):
-            raise TypeError(f"{name} must be a whole number, got {size!r}")
         if size < 1:
             raise ValueError(f"{name} must be at least 1, got {size}")
     if d_model % num_heads:
@@ -140,6 +165,17 @@ def check_sizes(d_model, num_heads):
         below, above = max(h for h in allowed if h < num_heads), [h for h in allowed if h > num_heads][:1]
         nearest = ", ".join(map(str, [below, *above]))
         raise ValueError(f"d_model={d_model} is not divisible by num_heads={num_heads}; nearest that work: {nearest}")
+    return d_model, num_heads
+
+
+def whole(value, name):
+    """This whole number as int, also one of numpy's or a 0-d tensor.  TypeError for all else, True included."""
+    try:
+        if "bool" in str(getattr(value, "dtype", type(value))):
+            raise TypeError
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, got {value!r}") from None
 
 
 def _check_tokens(x, d_model, name):
@@ -179,10 +215,15 @@ def _checked_mask(mask, shape, device):
         raise ValueError(
             f"mask is on {mask.device}, the tokens on {device}: build it there, or mask.to({str(device)!r})"
         )
+    per_text = mask.dim() == 2 and mask.shape == (shape[0], shape[-1])
     per_head = 2 < mask.dim() < len(shape)
     if per_head or mask.dim() > len(shape) or not _broadcasts(mask.shape, shape[len(shape) - mask.dim() :]):
-        hint = ": it would be read as one mask per head; for one mask per text, use mask.unsqueeze(1)"
-        wanted = f"wanted shape broadcastable to {tuple(shape)}{hint if per_head else ''}"
+        hint = (
+            ": it would be read as one mask per head; for one mask per text, use mask.unsqueeze(1)" if per_head else ""
+        )
+        if per_text and len(shape) == 4:
+            hint = ": if it tells which keys of each text are real, use mask[:, None, None, :]"
+        wanted = f"wanted shape broadcastable to {tuple(shape)}{hint}"
         raise ValueError(f"mask has shape {tuple(mask.shape)}, {wanted}")
     return mask
 

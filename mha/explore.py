@@ -13,7 +13,7 @@ from ipywidgets import Checkbox, IntSlider, SelectionSlider, Text  # a dropdown 
 
 from mha import figures, svg
 from mha.accounting import stack_parameters, table_bytes
-from mha.attention import allowed_heads, scaled_dot_product_attention
+from mha.attention import allowed_heads, scaled_dot_product_attention, whole
 from mha.heads import SPECIAL, check_counts, checked
 from mha.tasks import dates
 
@@ -325,7 +325,14 @@ def reshape(T=6, h=2, d_k=4):
 
     Numbers are addresses, token.feature, in the colour of the head that the feature belongs to.  In the step
     "attend" each token looks at itself alone, so that the addresses stay readable.
+    Raises TypeError or ValueError for sizes whose boxes do not fit on a page.
     """
+    T, h, d_k = whole(T, "T"), whole(h, "h"), whole(d_k, "d_k")
+    if min(T, h, d_k) < 1 or max(T, h) * (2 * d_k + 1) > 64:
+        sizes = f"T={T}, h={h}, d_k={d_k}"
+        raise ValueError(
+            f"{sizes}: boxes are drawn for at most 64 / (2·d_k + 1) tokens and heads, and at least one of each"
+        )
     controls = {
         "path": SelectionSlider(options=list(PATHS), description="Path"),
         "step": SelectionSlider(options=_numbered(STEPS), description="Step"),
@@ -333,18 +340,18 @@ def reshape(T=6, h=2, d_k=4):
     shapes = {"view(T, h, d_k)": (T, h, d_k), "view(h, T, d_k)": (h, T, d_k), "reshape(T, d)": (T, h * d_k)}
 
     def walk(path, step):
-        """The addresses after this step, and a title."""
-        now, call = figures.addresses(T, h * d_k), "q = x W_Q"
+        """The addresses after this step, what each grid of them is (a head or a token), and a title."""
+        now, call, grids = figures.addresses(T, h * d_k), "q = x W_Q", ""
         for call in PATHS[path][:step]:
             if call in shapes:
-                now = now.reshape(shapes[call])
+                now, grids = now.reshape(shapes[call]), "token" if call.startswith("view(T") else "head"
             elif call == "transpose(0, 1)":
-                now = now.transpose(0, 1)
-        return now, f"Step {step}, {STEPS[step]}: {call or 'forgotten'} → shape {tuple(now.shape)}"
+                now, grids = now.transpose(0, 1), "token" if grids == "head" else "head"
+        return now, grids, f"Step {step}, {STEPS[step]}: {call or 'forgotten'} → shape {tuple(now.shape)}"
 
     def verdict(path, step):
         """What to see in this step."""
-        now, _ = walk(path, step)
+        now, _, _ = walk(path, step)
         if step in (2, 3):
             simple = " Here each looks at itself alone, to keep the addresses readable." if step == 3 else ""
             return f"Head 0 holds tokens {_tokens_in(now[0])}.{simple}"
@@ -353,18 +360,18 @@ def reshape(T=6, h=2, d_k=4):
         return "Numbers are token.feature; the colour is the head that a feature belongs to."
 
     def picture(path, step):
-        now, title = walk(path, step)
+        now, grids, title = walk(path, step)
         if now.dim() == 2:
             parts, _ = svg.boxes_panel(20, 50, now[None], d_k)
-        else:  # one grid for each step along the first axis: h heads, or T tokens
-            parts, _ = svg.boxes_panel(20, 50, now, d_k, "head" if len(now) == h else "token")
-        end = 50 + 30 * T
+        else:  # one grid for each step along the first axis
+            parts, _ = svg.boxes_panel(20, 50, now, d_k, grids)
+        end = 50 + 30 * max(T, h)
         said = verdict(path, step)
         parts += [svg.text(10, 24, f"{path}. {title}", 15), svg.text(10, end + 46, said, 15)]
         return parts, 780, end + 60, f"{path}. {title}. {said}"
 
     def table(path, step):
-        now, title = walk(path, step)
+        now, _, title = walk(path, step)
         rows = [" ".join(f"{a // 100}.{a % 100}" for a in row) for row in now.flatten(0, -2).long().tolist()]
         return "\n".join([f"{path}. {title}", *rows, verdict(path, step)])
 

@@ -4,13 +4,18 @@ A head's contribution is its slice of the input of `proj`.  Each function hooks 
 stays as lesson 03 built it, and returns a handle: `handle.remove()` ends it, and so does the end of a `with`.
 """
 
+from collections.abc import Iterable
+
 import torch
+
+from mha.attention import whole
 
 
 def switch_off(attention, heads, mean=None):
     """These heads of a MultiHeadAttention say nothing: zeros, or their part of `mean` (d,) if given.
 
-    Raises ValueError for a head that is not there.  Source: Michel et al. 2019 (zeros); notebook 07.
+    heads: one whole number or several.  Raises TypeError for what is none, ValueError for a head that is not there.
+    Source: Michel et al. 2019 (zeros); notebook 07.
     """
     heads, columns = _columns(attention, heads)
 
@@ -51,7 +56,8 @@ def mean_of_heads(attention, run):
 
 def _columns(attention, heads):
     """The heads as a list, and where their numbers stand in the input of proj: bool (d,)."""
-    heads = [heads] if isinstance(heads, int) else list(heads)
+    several = isinstance(heads, Iterable) and getattr(heads, "ndim", 1) > 0  # an array without axes is one number
+    heads = [whole(head, "a head") for head in (heads if several else [heads])]
     wrong = [head for head in heads if not 0 <= head < attention.num_heads]
     if wrong:
         raise ValueError(f"there is no head {wrong[0]}: this layer has heads 0 to {attention.num_heads - 1}")

@@ -4,6 +4,7 @@ import copy
 import math
 import re
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -335,6 +336,55 @@ def test_a_mask_that_does_not_fit_is_refused_with_a_sentence(mask, error, senten
         call_class(mask, need_weights)
 
 
+@both_ways
+def test_one_row_of_keys_for_each_text_is_refused_with_the_way_out(need_weights):
+    mask = coins(B, S, seed=3)
+    sentence = f"mask has shape ({B}, {S}), wanted shape broadcastable to ({B}, {H}, {T}, {S}): "
+    sentence += "if it tells which keys of each text are real, use mask[:, None, None, :]"
+    with pytest.raises(ValueError, match=says(sentence)):
+        call_class(mask, need_weights)
+    output, _ = call_class(mask[:, None, None, :], need_weights)
+    close(output, call_class(mask[:, None, None, :].expand(B, H, T, S), need_weights)[0])
+    call_class(coins(T, S), need_weights, batch=T)  # with B = T it is (T, S), and the docstring says so
+    assert "mask[:, None, None, :]" in MultiHeadAttention.forward.__doc__
+
+
+class Adapter(torch.nn.Module):
+    """What LoRA and its like put around a Linear: no weight, no bias, only forward."""
+
+    def __init__(self, linear):
+        super().__init__()
+        self.inner, self.calls = linear, 0
+
+    def forward(self, x):
+        self.calls += 1
+        return 2 * self.inner(x)
+
+
+@both_ways
+@pytest.mark.parametrize("bias", [False, True])
+def test_what_stands_in_place_of_qkv_is_called_for_either_source(bias, need_weights):
+    module, x, context = attention(bias=bias), random(B, T, D), random(B, S, D, seed=1)
+    doubled = copy.deepcopy(module)
+    with torch.no_grad():
+        for parameter in doubled.qkv.parameters():
+            parameter.mul_(2)
+    module.qkv = Adapter(module.qkv)
+    for source in (None, context):
+        ours, theirs = (m(x, context=source, need_weights=need_weights)[0] for m in (module, doubled))
+        close(ours, theirs)
+    assert module.qkv.calls == 3
+    assert "hooks on `qkv`" in MultiHeadAttention.project.__doc__
+
+
+def test_a_quantised_layer_attends_to_a_context(recwarn):
+    module = attention(dtype=torch.float32)
+    small = torch.ao.quantization.quantize_dynamic(module, {torch.nn.Linear}, dtype=torch.qint8)
+    x, context = random(B, T, D, dtype=torch.float32), random(B, S, D, seed=1, dtype=torch.float32)
+    assert type(small.qkv) is not torch.nn.Linear
+    close(small(x, context=context)[0], module(x, context=context)[0], 0.05)
+
+
 @pytest.mark.parametrize(
     ("sizes", "table"),
     [
@@ -464,6 +514,25 @@ def test_gradients_per_sample_by_vmap_equal_a_loop(need_weights):
             close(got[name][i], gradient)
 
 
+def test_masks_alone_may_be_mapped_over():
+    q, k, v, masks = random(T, 2), random(S, 2, seed=1), random(S, 3, seed=2), coins(6, T, S)
+    masks[3, 1] = False
+    got = vmap(lambda mask: scaled_dot_product_attention(q, k, v, mask))(masks)
+    wanted = [scaled_dot_product_attention(q, k, v, mask) for mask in masks]
+    for ours, each in zip(got, zip(*wanted, strict=True), strict=True):
+        close(ours, torch.stack(each))
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["no mask", "mask"])
+def test_heads_may_share_one_table_of_keys(masked):
+    q, k, v = random(B, H, T, 2), random(B, 1, S, 2, seed=1), random(B, 1, S, 3, seed=2)
+    mask = coins(B, 1, T, S) if masked else None
+    got = scaled_dot_product_attention(q, k, v, mask)
+    wanted = scaled_dot_product_attention(q, *(x.expand(B, H, -1, -1) for x in (k, v)), mask)
+    for ours, theirs in zip(got, wanted, strict=True):
+        close(ours, theirs)
+
+
 def test_the_jacobian_by_jacrev_equals_that_of_autograd():
     q, k, v, mask = random(T, 2), random(S, 2, seed=1), random(S, 3, seed=2), causal_mask(T, S)
 
@@ -487,6 +556,12 @@ def test_the_defaults_are_those_of_the_paper_without_bias():
     module = MultiHeadAttention()
     assert (module.d_model, module.num_heads, module.d_k) == (512, 8, 64)
     assert module.qkv.bias is None and module.proj.bias is None
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.array, torch.tensor], ids=["numpy", "0-d array", "0-d tensor"])
+def test_sizes_may_be_whole_numbers_of_any_library(kind):
+    module = MultiHeadAttention(kind(12), kind(3))
+    assert (module.d_model, module.num_heads, module.d_k) == (12, 3, 4) and type(module.num_heads) is int
 
 
 @pytest.mark.parametrize(("d", "heads"), [(1, [1]), (7, [1, 7]), (12, [1, 2, 3, 4, 6, 12])])

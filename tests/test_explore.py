@@ -243,6 +243,57 @@ def test_only_the_right_path_brings_every_address_home():
     assert len(home) == 6
 
 
+@pytest.mark.parametrize(
+    ("T", "h", "d_k"), [(2, 4, 3), (4, 4, 2), (1, 3, 4), (5, 1, 4), (3, 2, 1), (21, 3, 1), (2, 2, 15)]
+)
+def test_a_walk_of_any_size_says_what_is_so(T, h, d_k):
+    view = explore.reshape(T, h, d_k)
+    x = [[(t, f) for f in range(h * d_k)] for t in range(T)]  # addresses by hand, without a reshape
+    flat = [address for row in x for address in row]
+
+    def tokens(addresses):
+        return ", ".join(str(t) for t in sorted({t for t, _ in addresses}))
+
+    right = [(t, f) for t in range(T) for f in range(d_k)]  # head 0 after the right split
+    wrong = flat[: T * d_k]  # head 0, where the split was view(h, T, d_k)
+    merged = [(t, f) for head in range(h) for t in range(T) for f in range(head * d_k, (head + 1) * d_k)]
+    split = [flat[head * T * d_k :][:d_k] for head in range(h)]  # token 0 of each head of the wrong split
+    said = {
+        ("right path", 2): tokens(right),
+        ("wrong merge", 2): tokens(right),
+        ("wrong split", 2): tokens(wrong),
+        ("right path", 5): tokens(x[0]),
+        ("wrong merge", 5): tokens(merged[: h * d_k]),
+        ("wrong split", 5): tokens(address for part in split for address in part),
+    }
+    for (path, step), wanted in said.items():
+        view.controls["path"].value, view.controls["step"].value = path, step
+        sentence = "Head 0 holds tokens" if step == 2 else "Row 0 holds what the heads say of: token"
+        assert view.table().splitlines()[-1] == f"{sentence} {wanted}."
+    grids = {
+        ("right path", 1): T,
+        ("right path", 2): h,
+        ("right path", 4): T,
+        ("wrong split", 1): h,
+        ("wrong merge", 4): h,
+    }
+    for (path, step), number in grids.items():
+        view.controls["path"].value, view.controls["step"].value = path, step
+        named = [element.text for element in ElementTree.fromstring(view.html.value).iter("text")]
+        kind = "token" if (path, step) in (("right path", 1), ("right path", 4)) else "head"
+        assert [name for name in named if name.split()[0] in ("token", "head")] == [
+            f"{kind} {n}" for n in range(number)
+        ]
+
+
+@pytest.mark.parametrize("sizes", [(2, 4, 32), (0, 2, 4), (6, 2, 0), (40, 2, 4)])
+def test_sizes_that_no_page_holds_are_refused(sizes):
+    with pytest.raises(ValueError, match=r"T=\d+, h=\d+, d_k=\d+: boxes are drawn for at most"):
+        explore.reshape(*sizes)
+    with pytest.raises(TypeError, match="T must be a whole number"):
+        explore.reshape(T=2.0)
+
+
 def test_heads_move_the_tables_and_not_the_parameters():
     view = explore.parameter_budget()
     seen = set()

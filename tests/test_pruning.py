@@ -1,7 +1,9 @@
 """Heads that are switched off say nothing, or their mean, and only while they are."""
 
+import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from mha.attention import MultiHeadAttention
 from mha.pruning import drop_heads, mean_of_heads, switch_off
@@ -50,8 +52,31 @@ def test_a_head_at_its_mean(layer):
     torch.testing.assert_close(mean, seen[0].mean(dim=(0, 1)))
     inner = seen[0].clone()
     inner[..., 4:8] = mean[4:8]
+    wanted = F.linear(inner, layer.proj.weight, layer.proj.bias)  # without the module, whose hook is on trial
+    assert not torch.allclose(wanted, layer(X)[0], atol=1e-3)
     with switch_off(layer, 1, mean):
-        torch.testing.assert_close(layer(X)[0], layer.proj(inner))  # inside the with: the hook acts on its own result
+        torch.testing.assert_close(layer(X)[0], wanted)
+
+
+@pytest.mark.parametrize(
+    "kind", [int, np.int64, np.array, torch.tensor], ids=["int", "numpy", "0-d array", "0-d tensor"]
+)
+def test_a_head_may_be_a_whole_number_of_any_library(layer, kind):
+    with switch_off(layer, 2):
+        wanted = layer(X)[0]
+    for heads in (kind(2), [kind(2)], (kind(2),)):
+        with switch_off(layer, heads):
+            assert torch.equal(layer(X)[0], wanted)
+    with switch_off(layer, np.array([0, 2])), switch_off(layer, torch.tensor([2, 0])):
+        assert not torch.equal(layer(X)[0], wanted)
+
+
+@pytest.mark.parametrize(
+    "heads", [True, [True, False, True], 1.0, "1", None, np.array([1.0]), torch.tensor(True)], ids=str
+)
+def test_what_is_no_whole_number_is_refused_in_one_sentence(layer, heads):
+    with pytest.raises(TypeError, match=r"^a head must be a whole number, got [^\n]+$"):
+        switch_off(layer, heads)
 
 
 def test_heads_are_switched_on_the_layers_device(layer):

@@ -109,6 +109,12 @@ class Lesson:
         self.wait_for_idle()
 
     def wait_for_idle(self, seconds=120):
+        """Wait for a kernel that is there and idle: before it is there, the indicator says idle, too."""
+        self.page.wait_for_function(
+            """() => { const name = document.querySelector('.jp-Toolbar-kernelName')?.textContent.trim()
+                       return name && name != 'No Kernel' }""",
+            timeout=1000 * seconds,
+        )
         self.page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', timeout=1000 * seconds)
 
     def menu(self, bar, command):

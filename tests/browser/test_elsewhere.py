@@ -3,9 +3,9 @@
 import shutil
 
 import pytest
-from nbconvert import HTMLExporter
 
 from tests.browser.lab import CHROMIUM, ROOT, Lesson, browser, server
+from tests.pages import Page
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="NOT CHECKED: no Chromium here, so no page was opened")
 LESSON = ROOT / "notebooks" / "01_single_head.ipynb"
@@ -36,7 +36,7 @@ def test_a_lesson_runs_and_a_view_moves_in_notebook_7(tmp_path):
 
 
 def test_an_exported_page_is_whole_without_a_network(tmp_path):
-    page, _ = HTMLExporter().from_filename(LESSON)
+    page, _ = Page().from_filename(LESSON)
     (tmp_path / "lesson.html").write_text(page, "utf-8")
     with browser() as chromium:
         context = chromium.new_context(offline=True)
