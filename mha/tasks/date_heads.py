@@ -122,6 +122,21 @@ def exchange(model, text, other, place):
     return decode(symbols)[0]
 
 
+def exchanged_days(model, written, kind, change):
+    """What becomes of the day if the memory at one character is that of the same date on another day.
+
+    written: (date, format) with days of two digits; kind: the character, an index into DIGITS; change: day → day.
+    Returns a list of (own ISO date, the other's, what the model writes), without those whose other text is shorter.
+    """
+    found = []
+    for date, form in written:
+        other = date.replace(day=change(date.day))
+        text, theirs, place = write(date, form), write(other, form), digits_of(date, form).index(kind)
+        if place < len(theirs):
+            found.append((date.isoformat(), other.isoformat(), exchange(model, text, theirs, place)))
+    return found
+
+
 # The census: what was measured on every cross head of sixty models, in data/dates/heads.csv.
 
 SETTINGS = [(h, dropout) for dropout in (0.0, 0.25) for h in (2, 4, 8)]
