@@ -268,8 +268,10 @@ def test_of_what_people_type_nothing_wrong_passes_unmarked(taught):
         except ValueError:
             assert row["kind"] != "learned", row
             continue
-        answer = dates.decode(taught.greedy(source, dates.START, 10)[0])[0]
-        marked = dates.caution(row["typed"], answer) is not None
+        answer, doubt, why = dates.translate(taught, row["typed"])
+        marked = why is not None
+        assert dates.encode_dates([answer]).tolist() == taught.greedy(source, dates.START, 10)[0].tolist()
+        assert doubt == pytest.approx(dates.doubts(taught, [row["typed"]]).item(), abs=1e-5)
         assert marked == (row["kind"] != "learned"), (row, answer)
         assert marked or answer == row["wanted"], (row, answer)
         if row["kind"] == "none":
@@ -338,6 +340,8 @@ def test_copying_follows_the_years_own_digits():
     weights, places = hand_made(), date_heads.place_fields(HAND)
     digits = [weights[0, 0, i, 2 + i].item() for i in range(4)] + [weights[1, 0, i, 3 + i].item() for i in range(4)]
     assert date_heads.copying(weights, places).tolist() == pytest.approx([sum(digits) / 8])
+    two = torch.cat([weights, 0 * weights], dim=1)
+    assert date_heads.copying(two, places).tolist() == pytest.approx([sum(digits) / 8, 0])
     short = (SOME, "{yy}/{d}/{m}")
     both = torch.cat([places, torch.nn.functional.pad(date_heads.place_fields([short]), (0, 4), value=-1)])
     more = torch.cat([weights, torch.ones(1, 1, 10, 10)])
@@ -355,6 +359,7 @@ def test_positional_is_the_largest_of_the_mean_table_from_either_end():
     for weights, front, end in ((first, 1, 0.5), (last, 0.5, 1), (mixed, (4 + 6 / 2) / 10, (4 / 2 + 6 / 2) / 10)):
         assert date_heads.positional(weights).item() == pytest.approx(front)
         assert date_heads.positional(date_heads.from_the_end(weights, places)).item() == pytest.approx(end)
+    assert date_heads.positional(torch.cat([first, last], dim=1)).tolist() == pytest.approx([1, 0.5])  # head by head
     turned = date_heads.from_the_end(hand_made(), places)
     assert torch.equal(turned[0, :, :, 2:], hand_made()[0, :, :, :8]) and not turned[0, :, :, :2].any()
     assert torch.equal(turned[1], hand_made()[1])
@@ -405,6 +410,8 @@ def test_the_census_counts_heads_and_models():
     assert date_heads.counted(groups, roles["its loss breaks the year alone"])[1] == (9, 40, 9, 10)
     assert date_heads.counted(groups, roles["its loss breaks the day alone"])[1] == (9, 40, 9, 10)
     assert date_heads.counted(groups, date_heads.roles("mean")["redundant"])[1] == (7, 40, 6, 10)
+    shown = [row for row in groups[4, 0.0] if row["seed"] == 0]  # the model that lesson 07 reads
+    assert [row["zero_loses_date"] for row in shown] == [0.0, 0.536, 0.118, 0.01]
     row = dict.fromkeys(groups[4, 0.0][0], 0.0) | {"zero_loses_day": 0.03, "mean_loses_month": 0.5}
     assert roles["its loss breaks the day alone"](row | {"zero_loses_year": 0.007})
     assert not roles["its loss breaks the day alone"](row | {"zero_loses_year": 0.008})

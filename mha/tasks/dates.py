@@ -237,6 +237,14 @@ def doubts(model, texts):
     return 1 - model.greedy(source, START, 10)[1].prod(dim=1).cpu()
 
 
+@torch.no_grad()
+def translate(model, text):
+    """One text as (ISO date, the model's doubt, why it is a guess or None).  Raises ValueError as `encode` does."""
+    symbols, probabilities = model.greedy(encode([text]).to(next(model.parameters()).device), START, 10)
+    (iso,) = decode(symbols)
+    return iso, 1 - probabilities.prod().item(), caution(text, iso)
+
+
 def caution(text, iso):
     """Why the translation iso of this text is a guess, in words; None if a learned format writes this day so.
 
