@@ -14,7 +14,7 @@ def transformer(model, *, title, alt):
     """The encoder at the left, the decoder at the right, data going up; sizes are those of the model.  A `Picture`."""
     d, inner = model.source.symbols.embedding_dim, model.encoder[0].feed_forward[0].out_features
     targets, h = model.read_out.out_features, model.encoder[0].attention.num_heads
-    figure = Figure(figsize=(8.6, 9.2), layout="constrained")
+    figure = Figure(figsize=(8.6, 7.8), layout="constrained")
     axes = figure.add_subplot()
     feed = f"feed-forward\n{d} → {inner} → {d}, each token alone"
 
@@ -45,7 +45,7 @@ def transformer(model, *, title, alt):
     _arrow(axes, (middle, into), (RIGHT - WIDE / 2, into))
     axes.text(middle - 0.08, (memory + into) / 2, "keys and\nvalues", ha="right", va="center", fontsize=9.5)
 
-    axes.set(xlim=(0, 8.65), ylim=(-0.15, y + 1.6), aspect="equal")
+    axes.set(xlim=(0, 8.65), ylim=(-0.15, y + 1.6))
     axes.set_axis_off()
     axes.set_title(title, loc="left", fontsize=12)
     return Picture(figure, alt)

@@ -260,7 +260,8 @@ def translate(model, first="3 May 1979"):
         (iso,), doubt, clean = dates.decode(symbols), 1 - shares.prod().item(), dates.clean(date)
         why = dates.caution(date, iso)
         trust = f"⚠ A guess: {why}." if why else f"✓ One of its {len(dates.FORMATS)} formats writes this day just so."
-        doubted = f"Its doubt: {doubt:.1%}, more than {(usual < doubt).sum():,} of {len(usual):,} validation dates had."
+        more = (usual < doubt).sum()
+        doubted = f"Its doubt: {doubt:.1%}, more than {more:,} of {len(usual):,} validation dates had."
         words = [f"{clean} → {iso}", trust, doubted]
         return list(clean.replace(" ", "␣")), list(iso), shares[0].tolist(), maps["cross"][0][0].cpu().numpy(), words
 
@@ -272,7 +273,7 @@ def translate(model, first="3 May 1979"):
             parts = [svg.text(10, 24 + 20 * number, line, 14) for number, line in enumerate(lines)]
             return parts, 860, 20 + 20 * len(lines), " ".join(lines)
         lines = [line for sentence in words[1:] for line in textwrap.wrap(sentence, 84)]
-        top = 34 + 20 * len(lines)
+        top = 20 * len(lines)  # the map has room above it
         parts = [svg.text(10, 24, words[0], 16)]
         parts += [svg.text(10, 48 + 20 * number, line, 14) for number, line in enumerate(lines)]
         rows = [f"{sign}  {share:.2f}" for sign, share in zip(iso, shares, strict=True)]
