@@ -4,7 +4,7 @@ Sharp on a projector, values on hover, no script, no outside address, no figure 
 `still()`, the picture for the saved notebook, and `table()`, its numbers as text.
 """
 
-import datetime
+import textwrap
 
 import ipywidgets
 import numpy as np
@@ -244,42 +244,47 @@ def two_peaks():
 
 
 def translate(model, first="3 May 1979"):
-    """A box for a date in your own way of writing: the translation, the model's doubt, and where its heads looked.
+    """A box for a date in your own way of writing: the translation, whether to trust it, and where heads looked.
 
-    model: the Transformer of lesson 07.  What cannot be read gets a sentence.
+    model: the Transformer of lesson 07.  What cannot be read gets a sentence.  Trust is a matter of `dates.caution`,
+    which asks the formats; the model's own doubt is shown beside that of 1,000 validation dates.
     """
     heads_there = model.decoder[0].cross.num_heads
     place = next(model.parameters()).device
+    validation = dates.pairs(1000, dates.all_dates("validation"), seed=3)
+    usual = dates.doubts(model, [text for text, _ in validation])
     controls = {
         "date": Text(value=first, description="A date", continuous_update=False),
         "head": IntSlider(max=heads_there - 1, description="Head"),
     }
 
     def run(date):
-        """The characters, the ISO date with its probabilities, the cross weights (h, 10, S), and a title."""
+        """The characters, the ISO date with its probabilities, the cross weights (h, 10, S), and three lines."""
         source = dates.encode([date]).to(place)
         symbols, shares = model.greedy(source, dates.START, 10)
         with torch.no_grad():
             _, maps = model(source, dates.inputs(symbols), need_weights=True)
-        (iso,), doubt = dates.decode(symbols), 1 - shares.prod().item()
-        try:
-            datetime.date.fromisoformat(iso)
-            guess = ", which is a guess" if doubt > 0.2 else ""
-        except ValueError:
-            guess = ", and there is no such day"
-        clean = dates.clean(date)
-        title = f"{clean} → {iso}, with {doubt:.1%} doubt{guess}"
-        return list(clean.replace(" ", "␣")), list(iso), shares[0].tolist(), maps["cross"][0][0].cpu().numpy(), title
+        (iso,), doubt, clean = dates.decode(symbols), 1 - shares.prod().item(), dates.clean(date)
+        why = dates.caution(date, iso)
+        trust = f"⚠ A guess: {why}." if why else f"✓ One of its {len(dates.FORMATS)} formats writes this day just so."
+        more = (usual < doubt).sum()
+        doubted = f"Its doubt: {doubt:.1%}, more than {more:,} of {len(usual):,} validation dates had."
+        words = [f"{clean} → {iso}", trust, doubted]
+        return list(clean.replace(" ", "␣")), list(iso), shares[0].tolist(), maps["cross"][0][0].cpu().numpy(), words
 
     def picture(date, head):
         try:
-            signs, iso, shares, table, title = run(date)
+            signs, iso, shares, table, words = run(date)
         except ValueError as error:
-            words = f"This cannot be translated: {error}"
-            return [svg.text(10, 24, svg.short(words, 110), 14)], 860, 40, words
-        parts = [svg.text(10, 24, title, 16)]
+            lines = textwrap.wrap(f"This cannot be translated: {error}.", 100)
+            parts = [svg.text(10, 24 + 20 * number, line, 14) for number, line in enumerate(lines)]
+            return parts, 860, 20 + 20 * len(lines), " ".join(lines)
+        lines = [line for sentence in words[1:] for line in textwrap.wrap(sentence, 84)]
+        top = 20 * len(lines)  # the map has room above it
+        parts = [svg.text(10, 24, words[0], 16)]
+        parts += [svg.text(10, 48 + 20 * number, line, 14) for number, line in enumerate(lines)]
         rows = [f"{sign}  {share:.2f}" for sign, share in zip(iso, shares, strict=True)]
-        drawn, end = svg.map_panel(0, 0, table[head], rows, signs, 0)
+        drawn, end = svg.map_panel(0, top, table[head], rows, signs, 0)
         parts += drawn[:-1]  # without the frame of a chosen row
         parts.append(svg.text(10, end + 30, "Looked at most, head by head:", 14))
         for number, weights in enumerate(table):
@@ -289,25 +294,27 @@ def translate(model, first="3 May 1979"):
                 sign = signs[int(row.argmax())]
                 hover = f"{iso[step]} looked at {sign}, {row.max():.2f}"
                 parts.append(svg.cell(96 + 30 * step, y, 30, 24, "#fff", sign, hover))
-        return parts, 640, end + 50 + 26 * heads_there, f"{title}. Head {head} is drawn large."
+        return parts, 640, end + 50 + 26 * heads_there, f"{' '.join(words)} Head {head} is drawn large."
 
     def table(date, head):
         try:
-            signs, iso, shares, maps, title = run(date)
+            signs, iso, shares, maps, words = run(date)
         except ValueError as error:
-            return f"This cannot be translated: {error}"
-        lines = [title]
+            return f"This cannot be translated: {error}."
+        lines = list(words)
         for step, sign in enumerate(iso):
             looked = " ".join(signs[int(row.argmax())] for row in maps[:, step])
             lines.append(f"{sign}  {shares[step]:.3f}  heads 0 to {heads_there - 1} looked at {looked}")
         return "\n".join(lines)
 
     def still(date, head):
-        signs, iso, _, maps, title = run(date)  # the stored picture is of the first date, which is one
+        signs, iso, _, maps, words = run(date)  # the stored picture is of the first date, which is one
         names = [f"head {number}" for number in range(len(maps))]
         shape = f"{len(maps)} cross heads, ten outputs down and {len(signs)} characters across"
-        alt = f"{title}: heatmaps of {shape}."
-        return figures.head_grid(torch.tensor(maps), iso, signs, title=title, alt=alt, names=names)
+        title = " ".join(words[:2])  # without the doubt, whose digits differ from machine to machine
+        return figures.head_grid(
+            torch.tensor(maps), iso, signs, title=title, alt=f"{title} Heatmaps of {shape}.", names=names
+        )
 
     return View("translate", controls, picture, table, still)
 

@@ -158,6 +158,18 @@ def slow_greedy(model, source, start, steps):
     return torch.tensor(found)
 
 
+def careful_greedy(model, source, start, steps):
+    """As one would with the real model: eval mode, its device, no gradients, and its weights asked for."""
+    model.eval()
+    place = next(model.parameters()).device
+    symbols = torch.tensor([[start]] * len(source)).to(place)
+    with torch.no_grad():
+        while symbols.size(1) <= steps:
+            scores, _ = model.to(place)(source.to(place), symbols, need_weights=True)
+            symbols = torch.hstack([symbols, scores[:, -1:].argmax(-1)])
+    return symbols[:, -steps:]
+
+
 RIGHT = {
     "1.1": [
         loop_attention,
@@ -250,7 +262,7 @@ RIGHT = {
         lambda target, start: F.pad(target, (1, 0), value=start)[:, :-1],
         lambda target, start: torch.tensor([[start, *row[:-1]] for row in target.tolist()]),
     ],
-    "7.5": [slow_greedy, lambda model, source, start, steps: slow_greedy(model, source, start, steps)],
+    "7.5": [slow_greedy, careful_greedy],
     "5.3": [
         lambda w, h: w.view(h, 3, -1, w.size(1)).transpose(0, 1),
         lambda w, h: tuple(torch.stack([head.chunk(3)[i] for head in w.chunk(h)]) for i in range(3)),
@@ -444,6 +456,27 @@ def test_a_wrong_scale_is_named_exactly():
         in check("1.1", lambda q, k, v, mask=None: ALL["1.1"].reference(q * q.size(-1) ** 0.5 / 8, k, v, mask)).message
     )
     assert "wanted by 1" in check("1.1", by(lambda q, k, v: 1.23 * q.size(-1))).message
+
+
+def test_a_wave_that_turns_too_fast_is_not_told_modulo_a_turn():
+    def faster(n, d):
+        return ALL["7.2"].family(n, d, turns=7)  # 7 radians are 0.7168 and a whole turn
+
+    verdict = check("7.2", faster)
+    assert verdict.mistake == "wrong-rates"
+    assert "pair 0 turns by 0.7168 radians, or that and whole turns; wanted 1.0000" in verdict.message
+
+
+def test_an_answer_of_7_5_may_not_forget_start():
+    for begin, name in ((0, "start-ignored"), (11, "start-hard-coded")):
+
+        def answer(model, source, start, steps, begin=begin):
+            return ALL["7.5"].reference(model, source, begin, steps)
+
+        verdict = check("7.5", answer)
+        assert verdict.status == "wrong" and verdict.mistake == name
+    cut = check("7.5", lambda *given: ALL["7.5"].family(*given, end="last cut"))
+    assert cut.mistake == "wrong-end-cut" and "Two things" not in cut.message
 
 
 def test_a_blind_head_is_found_although_no_mistake_of_the_list():

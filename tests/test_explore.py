@@ -479,17 +479,18 @@ def test_a_typed_date_is_translated_and_what_cannot_be_is_told():
         def greedy(self, source, start, steps):
             sure = 0.999 if source.size(1) == 10 else 0.9
             iso = "2021-02-31" if source.size(1) == 9 else "1979-05-03"
-            return dates.encode_dates([iso]), torch.full((1, 10), sure)
+            return dates.encode_dates([iso] * len(source)), torch.full((len(source), 10), sure)
 
     model = untrained()
     model.__class__ = Known
     view = explore.translate(model)
-    assert "3 may 1979 → 1979-05-03, with 1.0% doubt\n" in view.table() and "␣" in view.draw()
-    assert view.table().count("looked at") == 10
-    view.controls["date"].value = "something"
-    assert "there is no such day" in view.table()
-    view.controls["date"].value = "some thing else"
-    assert "65.1% doubt, which is a guess" in view.table()
-    for typed, words in (("", "got 0"), ("x" * 41, "got 41"), ("§", "never seen §")):
+    assert "3 may 1979 → 1979-05-03\n✓ One of its 48 formats" in view.table() and "␣" in view.draw()
+    assert view.table().count("looked at") == 10 and "✓" in view.still().alt and "%" not in view.still().alt
+    view.controls["date"].value = "31.2.2021"
+    assert "⚠ A guess: there is no such day as 2021-02-31." in view.table()
+    view.controls["date"].value = "3 march"  # 7 characters: sure and wrong
+    assert "⚠ A guess" in view.table() and "this has no year" in view.draw()
+    assert "Its doubt: 65.1%, more than" in view.table() and "of 1,000 validation dates had." in view.table()
+    for typed, words in (("", "got 0"), ("x" * 41, "got 41"), ("§", "never seen “§”")):
         view.controls["date"].value = typed
         assert words in view.table() and words in view.draw() and "alert" not in view.draw()

@@ -99,7 +99,7 @@ def test_imports_point_one_way():
         "heads",
         "pruning",
     ]
-    rooms += ["figures", "svg", "explore", "exercises"]
+    rooms += ["figures", "architecture", "svg", "explore", "exercises"]
     for path in (ROOT / "mha").rglob("*.py"):
         parts = path.relative_to(ROOT / "mha").with_suffix("").parts
         if parts == ("__init__",):

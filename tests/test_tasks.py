@@ -1,7 +1,8 @@
-"""The two tasks: what they ask, and that no date has two meanings."""
+"""The two tasks: what they ask, that no date has two meanings, and what is read from a date's heads."""
 
 import csv
 import datetime
+import math
 import re
 from collections import Counter
 
@@ -11,7 +12,7 @@ from babel.dates import format_date
 from safetensors.torch import load_file
 
 from mha.runtime import data_path
-from mha.tasks import dates, lookback
+from mha.tasks import date_heads, dates, lookback
 from mha.transformer import Transformer
 
 # Look back.
@@ -194,7 +195,14 @@ def test_encoding_and_its_refusals():
     assert dates.decode(dates.encode_dates(["1979-05-03"])) == ["1979-05-03"]
     longest = max(len(dates.write(datetime.date(2000, 9, 27), form)) for form in dates.FORMATS)
     assert longest < dates.LONGEST
-    for text, words in (("", "got 0"), ("x" * 41, "got 41"), ("3 Mai 1979 §", "never seen §"), ("   ", "got 0")):
+    for text, words in (
+        ("", "got 0"),
+        ("x" * 41, "got 41"),
+        ("3 Mai 1979 §", "never seen “§”: it knows a to z, 0 to 9"),
+        ("10:30, März", "never seen “: ä”"),
+        ("3 May\x07 1979", r"never seen “'\\x07'”"),
+        ("   ", "got 0"),
+    ):
         with pytest.raises(ValueError, match=words):
             dates.encode([text])
 
@@ -234,3 +242,243 @@ def test_exact_counts_whole_dates():
     assert dates.exact(model, examples) == pytest.approx(2 / 3)
     for size in (1, 2, 500):
         assert dates.right(model, examples, size).tolist() == pytest.approx([2 / 3, 1, 1, 2 / 3])
+
+
+def test_quotes_and_dashes_of_phones_are_those_of_keyboards():
+    for typed, plain in (("3 May ’79", "3 May '79"), ("3 May ‘79", "3 May '79"), ("1979–05—03", "1979-05-03")):
+        assert dates.clean(typed) == plain.lower() and torch.equal(dates.encode([typed]), dates.encode([plain]))
+
+
+@pytest.mark.parametrize(
+    ("text", "lacks"),
+    [
+        ("3 May 1979", ""),
+        ("3 may 79", ""),
+        ("19790503", ""),
+        ("5/3/79", ""),
+        ("99/99/9999", ""),
+        ("2024", "month day"),
+        ("79", "month day"),
+        ("31", "day year"),
+        ("march 2024", "day"),
+        ("may 79", "day"),
+        ("05/2024", "day"),
+        ("3 march", "year"),
+        ("5/3", "year"),
+        ("may", "day year"),
+        ("the", "month day year"),
+    ],
+)
+def test_what_a_date_lacks_is_named(text, lacks):
+    assert dates.missing(text) == lacks.split()
+
+
+@pytest.mark.parametrize(
+    ("text", "iso", "says"),
+    [
+        ("3 mai 1979", "1979-03-03", "never learned the word “mai”"),
+        ("3 march", "2033-03-03", "this has no year"),
+        ("2024", "2024-02-02", "this has no month and no day"),
+        ("3 May 1879", "2019-05-03", "1879 is none of them"),
+        ("29 February 2100", "2000-02-29", "2100 is none of them"),
+        ("31 Feb 1999", "1999-02-31", "there is no such day as 1999-02-31"),
+        ("3.5.1979", "1979-??-03", "there is no such day"),
+        ("Friday, May 3, 1979", "1979-05-03", "1979-05-03 is a Thursday, not a Friday"),
+        ("2024/3/7", "2024-03-07", "none of the 48 formats that it has learned writes 2024-03-07 in this way"),
+        ("3 May 1979", "1979-05-04", "none of the 48 formats that it has learned writes 1979-05-04 in this way"),
+    ],
+)
+def test_a_guess_is_called_one_with_its_reason(text, iso, says):
+    assert says in dates.caution(text, iso)
+
+
+def test_what_a_learned_format_writes_is_no_guess():
+    for form in dates.FORMATS:
+        for day in (SOME, datetime.date(2024, 12, 31)):
+            text = dates.write(day, form)
+            assert dates.caution(text.upper(), day.isoformat()) is None
+            assert dates.caution(text, (day + datetime.timedelta(days=1)).isoformat())
+    for form in dates.HELD_OUT_FORMATS:
+        assert dates.caution(dates.write(SOME, form), SOME.isoformat())
+
+
+@pytest.fixture(scope="module")
+def taught():
+    """The Transformer that lesson 07 reads."""
+    model = dates.model()
+    model.load_state_dict(load_file(data_path("dates/model.safetensors")))
+    return model.eval()
+
+
+def test_of_what_people_type_nothing_wrong_passes_unmarked(taught):
+    with open(data_path("dates/typed.csv"), encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) >= 150 and len({row["typed"] for row in rows}) == len(rows)
+    count = Counter()
+    for row in rows:
+        count[row["kind"]] += 1
+        try:
+            source = dates.encode([row["typed"]])
+        except ValueError:
+            assert row["kind"] != "learned", row
+            continue
+        answer, doubt, why = dates.translate(taught, row["typed"])
+        marked = why is not None
+        assert dates.encode_dates([answer]).tolist() == taught.greedy(source, dates.START, 10)[0].tolist()
+        assert doubt == pytest.approx(dates.doubts(taught, [row["typed"]]).item(), abs=1e-5)
+        assert marked == (row["kind"] != "learned"), (row, answer)
+        assert marked or answer == row["wanted"], (row, answer)
+        if row["kind"] == "none":
+            assert not row["wanted"]
+        else:
+            datetime.date.fromisoformat(row["wanted"])
+    assert count["learned"] > 50 and count["other"] > 50 and count["none"] > 50
+    assert {"2024", "yyyy-mm-dd", "Christmas 2020", "3 mai 1979", "29 February 2100"} <= {row["typed"] for row in rows}
+
+
+def test_doubt_is_what_the_ten_probabilities_leave():
+    class Known(Transformer):
+        def greedy(self, source, start, steps):
+            return None, torch.tensor([[0.5] * 2 + [1.0] * 8, [1.0] * 10])
+
+    model = Known(len(dates.SOURCE) + 1, 12, 8, 2, 8)
+    assert dates.doubts(model, ["3 May 1979", "4 May 1979"]).tolist() == [0.75, 0.0]
+
+
+# Reading the heads: exact values on maps made by hand.
+
+FORM = "{d}/{yyyy}/{m}"
+HAND = [(SOME, FORM), (datetime.date(1980, 11, 12), FORM)]  # 3/1979/5 and 12/1980/11
+
+
+def hand_made():
+    """Weights (2, 1, 10, 10) of one head on the two dates of HAND, uneven everywhere, nothing on padding."""
+    weights = torch.zeros(2, 1, 10, 10)
+    for row, length in enumerate((8, 10)):
+        weights[row, 0, :, :length] = torch.arange(1.0, 10 * length + 1).view(10, length)
+    return weights / weights.sum(dim=-1, keepdim=True)
+
+
+def test_each_character_has_its_field_and_its_digit():
+    assert date_heads.fields_of(SOME, FORM) == [2, 3, 0, 0, 0, 0, 3, 1]
+    assert date_heads.digits_of(SOME, FORM) == [6, 7, 0, 1, 2, 3, 7, 4]
+    assert date_heads.fields_of(SOME, "{ddd} {th} {mon} '{yy}") == [3] * 4 + [2] * 3 + [3] + [1] * 3 + [3] * 2 + [0] * 2
+    assert date_heads.digits_of(SOME, "{ddd} {th} {mon} '{yy}") == [7] * 4 + [6, 7, 7, 7, 4, 4, 4, 7, 7, 2, 3]
+    assert date_heads.digits_of(datetime.date(1980, 11, 12), "{dd}.{mm}") == [5, 6, 7, 4, 4]
+    wanted = [[2, 3, 0, 0, 0, 0, 3, 1, -1, -1], [2, 2, 3, 0, 0, 0, 0, 3, 1, 1]]
+    assert date_heads.place_fields(HAND).tolist() == wanted == date_heads.kinds(HAND).tolist()
+    assert date_heads.kinds(HAND, date_heads.digits_of)[1].tolist() == [5, 6, 7, 0, 1, 2, 3, 7, 4, 4]
+
+
+def test_reading_is_a_sum_over_the_field_and_a_mean_over_its_symbols_and_texts():
+    weights, places = hand_made(), date_heads.place_fields(HAND)
+    read = date_heads.reading(weights, places)
+    assert read.shape == (1, 3, 4)
+    rows = {0: (0, 1, 2, 3), 1: (5, 6), 2: (8, 9)}
+    for field, written in rows.items():
+        for other in range(4):
+            masses = [weights[b, 0, t][places[b] == other].sum().item() for b in range(2) for t in written]
+            assert read[0, field, other].item() == pytest.approx(sum(masses) / len(masses))
+    torch.testing.assert_close(read.sum(dim=-1), torch.ones(1, 3))
+
+
+def test_looking_keeps_the_written_symbols_apart():
+    weights, digits = hand_made(), date_heads.kinds(HAND, date_heads.digits_of)
+    mass = date_heads.looking(weights, digits, 8)
+    assert mass.shape == (1, 10, 8)
+    assert mass[0, 4, 5].item() == pytest.approx(weights[1, 0, 4, 0].item() / 2)  # only one of the two has D1
+    assert mass[0, 7, 4].item() == pytest.approx((weights[0, 0, 7, 7] + weights[1, 0, 7, 8:].sum()).item() / 2)
+
+
+def test_copying_follows_the_years_own_digits():
+    weights, places = hand_made(), date_heads.place_fields(HAND)
+    digits = [weights[0, 0, i, 2 + i].item() for i in range(4)] + [weights[1, 0, i, 3 + i].item() for i in range(4)]
+    assert date_heads.copying(weights, places).tolist() == pytest.approx([sum(digits) / 8])
+    two = torch.cat([weights, 0 * weights], dim=1)
+    assert date_heads.copying(two, places).tolist() == pytest.approx([sum(digits) / 8, 0])
+    short = (SOME, "{yy}/{d}/{m}")
+    both = torch.cat([places, torch.nn.functional.pad(date_heads.place_fields([short]), (0, 4), value=-1)])
+    more = torch.cat([weights, torch.ones(1, 1, 10, 10)])
+    assert date_heads.copying(more, both).tolist() == pytest.approx(
+        [sum(digits) / 8]
+    )  # years of two digits are left out
+
+
+def test_positional_is_the_largest_of_the_mean_table_from_either_end():
+    places = date_heads.place_fields(HAND)
+    first, last, mixed = (torch.zeros(2, 1, 10, 10) for _ in range(3))
+    first[:, :, :, 2] = 1
+    last[0, :, :, 7], last[1, :, :, 9] = 1, 1
+    mixed[0, :, :, 2], mixed[1, :, :4, 2], mixed[1, :, 4:, 3] = 1, 1, 1
+    for weights, front, end in ((first, 1, 0.5), (last, 0.5, 1), (mixed, (4 + 6 / 2) / 10, (4 / 2 + 6 / 2) / 10)):
+        assert date_heads.positional(weights).item() == pytest.approx(front)
+        assert date_heads.positional(date_heads.from_the_end(weights, places)).item() == pytest.approx(end)
+    assert date_heads.positional(torch.cat([first, last], dim=1)).tolist() == pytest.approx([1, 0.5])  # head by head
+    turned = date_heads.from_the_end(hand_made(), places)
+    assert torch.equal(turned[0, :, :, 2:], hand_made()[0, :, :, :8]) and not turned[0, :, :, :2].any()
+    assert torch.equal(turned[1], hand_made()[1])
+
+
+def test_the_null_looks_at_all_characters_alike():
+    null = date_heads.even(date_heads.place_fields(HAND))
+    assert null.shape == (2, 1, 10, 10)
+    for row, length in enumerate((8, 10)):
+        assert null[row, 0, 4].tolist() == pytest.approx([1 / length] * length + [0] * (10 - length))
+
+
+def test_points_lost_have_an_interval():
+    before, after = torch.ones(400, 4, dtype=torch.bool), torch.ones(400, 4, dtype=torch.bool)
+    after[:100, 0], before[:4, 1] = False, False
+    points, margin = date_heads.lost(before, after)
+    assert points.tolist() == pytest.approx([25, -1, 0, 0])
+    assert margin[0].item() == pytest.approx(196 * math.sqrt(0.25 * 0.75 / 399), rel=1e-4) and margin[2] == 0
+
+
+def test_an_exchange_changes_what_is_read_at_one_place_alone():
+    torch.manual_seed(0)
+    model = dates.model(2, 16).eval()
+    seen = []
+    handle = model.decoder[0].register_forward_pre_hook(lambda module, inputs: seen.append(inputs[1].clone()))
+    date_heads.exchange(model, "13 May 1979", "14 June 1979", 1)
+    handle.remove()
+    own, other = (model.encode(dates.encode([text]))[0] for text in ("13 May 1979", "14 June 1979"))
+    assert len(seen) == 10 and all(torch.equal(memory, seen[0]) for memory in seen)
+    assert torch.equal(seen[0][:, 1], other[:, 1])
+    torch.testing.assert_close(seen[0][:, [0, *range(2, 11)]], own[:, [0, *range(2, 11)]])
+    assert not torch.allclose(own[:, 1], other[:, 1]) and not model.norm_memory._forward_hooks
+
+
+def test_days_are_exchanged_where_both_texts_have_the_place(taught):
+    late, early = datetime.date(2078, 12, 19), datetime.date(2078, 12, 29)
+    second = date_heads.DIGITS.index("D2")
+    done = date_heads.exchanged_days(
+        taught, [(late, "{d} {mon} {yyyy}"), (early, "{yyyy} {mon} {d}")], second, lambda day: day // 10
+    )
+    assert done == [("2078-12-19", "2078-12-01", "2078-12-01")]  # the other has its day at the end
+
+
+def test_the_census_counts_heads_and_models():
+    groups = date_heads.census(data_path("dates/heads.csv"))
+    assert [len(rows) for rows in groups.values()] == [20, 40, 80, 20, 40, 80]
+    roles = date_heads.roles()
+    assert date_heads.counted(groups, roles["its loss breaks the year alone"])[1] == (9, 40, 9, 10)
+    assert date_heads.counted(groups, roles["its loss breaks the day alone"])[1] == (9, 40, 9, 10)
+    assert date_heads.counted(groups, date_heads.roles("mean")["redundant"])[1] == (7, 40, 6, 10)
+    shown = [row for row in groups[4, 0.0] if row["seed"] == 0]  # the model that lesson 07 reads
+    assert [row["zero_loses_date"] for row in shown] == [0.0, 0.536, 0.118, 0.01]
+    row = dict.fromkeys(groups[4, 0.0][0], 0.0) | {"zero_loses_day": 0.03, "mean_loses_month": 0.5}
+    assert roles["its loss breaks the day alone"](row | {"zero_loses_year": 0.007})
+    assert not roles["its loss breaks the day alone"](row | {"zero_loses_year": 0.008})
+    assert not roles["its loss breaks the day alone"](row | {"zero_loses_day": 0.02})
+    assert date_heads.roles("mean")["its loss breaks the month alone"](row)
+    assert roles["redundant"](row) and not roles["redundant"](row | {"zero_loses_date": 0.006})
+    reads = row | {"year_while_year": 0.4, "month_while_month": 0.4, "day_while_day": 0.9, "copies_year": 0.9}
+    assert roles["reads only the day"](reads) and not roles["copies only the year"](reads)
+    assert not roles["follows whatever is written"](reads)
+    assert roles["copies only the year"](reads | {"day_while_day": 0.4})
+
+
+def test_wilsons_interval():
+    low, high = date_heads.share_interval(0, 10)
+    assert low == 0 and high == pytest.approx(0.2775, abs=1e-3)
+    assert date_heads.share_interval(9, 10) == pytest.approx((0.5958, 0.9821), abs=1e-3)

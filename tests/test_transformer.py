@@ -1,4 +1,4 @@
-"""The Transformer: beside PyTorch's own layers, and no leak through padding, batch or future."""
+"""The Transformer: beside PyTorch's own layers, no leak through padding, batch or future, and its drawing."""
 
 import copy
 import math
@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from mha import architecture
 from mha.attention import MultiHeadAttention, causal_mask
 from mha.transformer import DecoderLayer, Embedding, EncoderLayer, Transformer, sinusoidal_positions
 
@@ -219,3 +220,24 @@ def test_a_copy_is_independent(model):
     other = copy.deepcopy(model)
     other.load_state_dict(model.state_dict())
     same(other(SOURCE, TARGET), model(SOURCE, TARGET))
+
+
+@pytest.mark.parametrize(("num_heads", "layers"), [(4, 1), (8, 2), (2, 6)])
+def test_the_drawing_shows_this_model_and_no_words_touch(num_heads, layers, monkeypatch):
+    monkeypatch.setattr(architecture, "Picture", lambda figure, alt: (figure, alt))
+    model = Transformer(20, 7, 16, num_heads, 48, layers=layers)
+    figure, alt = architecture.transformer(model, title="a title", alt="words")
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    texts = [text for text in axes.texts if text.get_text()]
+    words = [text.get_text() for text in texts]
+    for head in range(num_heads):
+        assert words.count(f"head {head}" if num_heads <= 4 else f"{head}") == 3
+    assert words.count("feed-forward\n16 → 48 → 16, each token alone") == 2 and words.count("norm") == 7
+    for said in ("memory (B, S, 16)", "read-out 16 → 7", f"encoder layer × {layers}", f"decoder layer × {layers}"):
+        assert said in words
+    assert alt == "words" and min(text.get_fontsize() for text in texts) >= 9 and figure.get_figwidth() <= 9
+    boxes = [text.get_window_extent() for text in texts]
+    for i, box in enumerate(boxes):
+        assert figure.bbox.fully_contains(*box.min) and figure.bbox.fully_contains(*box.max), words[i]
+        assert not any(box.overlaps(other) for other in boxes[:i]), words[i]

@@ -18,7 +18,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent))
 
 from mha.pruning import drop_heads, mean_of_heads, switch_off  # noqa: E402
-from mha.tasks import dates  # noqa: E402
+from mha.tasks import date_heads, dates  # noqa: E402
 from mha.training import Training  # noqa: E402
 
 LOOKED_AT = ("3 May 1979", "Sunday, February 29, 2032")
@@ -63,8 +63,12 @@ def roles(setting):
     source, target = dates.encode([text for text, _ in examples]), dates.encode_dates([iso for _, iso in examples])
     with torch.no_grad():
         _, weights = model(source, dates.inputs(target), need_weights=True)
-    table, places = weights["cross"][0], dates.place_fields(written)
-    read, fixed, copied = dates.reading(table, places), dates.positional(table), dates.copying(table, places)
+    table, places = weights["cross"][0], date_heads.place_fields(written)
+    read, fixed, copied = (
+        date_heads.reading(table, places),
+        date_heads.positional(table),
+        date_heads.copying(table, places),
+    )
     mean = mean_of_heads(cross, lambda: model(source, dates.inputs(target)))
     whole = dates.right(model, examples)
     rows = []

@@ -1,5 +1,6 @@
 """Exercises of lesson 07: padding, positions, cross-attention, what a decoder is given, and greedy decoding."""
 
+import functools
 import math
 
 import torch
@@ -51,7 +52,7 @@ PADDING = Exercise(
     "7.1",
     "padding_mask",
     difficulty=1,
-    minutes=3,
+    minutes=4,
     reference=padding_mask,
     family=_padding_mask,
     inputs=_sources,
@@ -107,7 +108,8 @@ PADDING = Exercise(
         Mistake("another-symbol", "Symbol 1 was hidden; padding is symbol 0.", change={"length": "symbol 1"}),
         Mistake(
             "not-bool",
-            "Right numbers, but no booleans: they would be added to scores. Call .bool().",
+            "Right numbers, but no booleans. As floats F.scaled_dot_product_attention would add them to the scores, "
+            "whole numbers it refuses. Call .bool().",
             change={"kind": "float"},
         ),
     ),
@@ -123,12 +125,12 @@ def sinusoidal_positions(length, d_model):
     return table
 
 
-def _positions(length, d_model, first=0, base=10000.0, power=2, sign=-1, order="in turn", end="right"):
+def _positions(length, d_model, first=0, base=10000.0, power=2, sign=-1, turns=1, order="in turn", end="right"):
     """The reference with options."""
     places = torch.arange(first, first + length)[:, None].float()
     steps = torch.arange(d_model // 2)
     exponents = power * steps / d_model
-    angles = places * base ** (sign * exponents.double())
+    angles = turns * places * base ** (sign * exponents.double())
     sine, cosine = angles.sin(), angles.cos()
     table = {
         "halves": lambda: torch.cat([sine, cosine], dim=-1),
@@ -146,16 +148,36 @@ def _positions(length, d_model, first=0, base=10000.0, power=2, sign=-1, order="
     )
 
 
+def _waves(attempt):
+    """Whether the table is made of waves, where they start and how fast they turn."""
+    for mine, want, case in attempt.triples():
+        if torch.allclose(mine, want, atol=1e-3):
+            continue
+        if not torch.allclose(mine[0], want[0], atol=1e-3):
+            row = ", ".join(f"{value:.2f}" for value in mine[0, :4].tolist())
+            return "wrong-first-row", f"On {case}, row 0 begins {row}; at place 0 sines are 0 and cosines 1."
+        if not torch.allclose(mine[:, 0::2] ** 2 + mine[:, 1::2] ** 2, torch.ones(1), atol=1e-3):
+            return "not-sine-and-cosine", f"On {case}, a pair's two columns are not the sine and cosine of one angle."
+        turned, wanted = (torch.atan2(table[1, 0::2], table[1, 1::2]) for table in (mine, want))
+        wrong = (turned - wanted).abs() > 1e-4
+        if not wrong.any():
+            return "wrong-rates", f"On {case}, the rows of places 0 and 1 are right, a later one is not."
+        pair = int(wrong.nonzero()[0])
+        says = f"from place 0 to 1 pair {pair} turns by {turned[pair].abs():.4f} radians, or that and whole turns"
+        return "wrong-rates", f"On {case}, {says}; wanted {wanted[pair]:.4f}."
+    return None
+
+
 POSITIONS = Exercise(
     "7.2",
     "sinusoidal_positions",
     difficulty=2,
-    minutes=6,
+    minutes=8,
     reference=sinusoidal_positions,
     family=_positions,
     inputs=lambda: {f"length {n}, d = {d}": (n, d) for n, d in ((5, 6), (12, 8), (3, 10))},
     tolerance=1e-3,
-    probes=(probes.waves,),
+    probes=(_waves,),
     hints=(
         "Column 2i is sin(place · rate), column 2i + 1 is cos of the same. The rate of pair i is 10000 ** (−2i / d).",
         "arange(0, d, 2) are the numbers 2i. Places down, [:, None], times rates across makes all angles at once.",
@@ -208,6 +230,11 @@ POSITIONS = Exercise(
         Mistake("another-base", "The base is not 10000: these are waves of base 1000.", change={"base": 1000.0}),
         Mistake("base-e", "The base is e: exp(−2i / d) without the logarithm of 10000.", change={"base": math.e}),
         Mistake("rates-upside-down", "Places are multiplied by 10000 ** (2i / d); wanted divided.", change={"sign": 1}),
+        Mistake(
+            "whole-turns",
+            "Angles are multiplied by 2π; wanted place · rate as it is: sin counts in radians.",
+            change={"turns": 2 * math.pi},
+        ),
         Mistake("turned", "The table is (d, length); wanted a row for each place.", change={"end": "turned"}),
         Mistake("batch-axis-added", "There is an axis too many in front; wanted (length, d).", change={"end": "batch"}),
         Mistake(
@@ -231,16 +258,35 @@ def cross_attention(x, memory, w_q, w_k, w_v):
 
 
 def _cross_attention(
-    x, memory, w_q, w_k, w_v, of=("x", "memory", "memory"), order="qkv", scale=True, axis=-1, turn=True, raw=False
+    x,
+    memory,
+    w_q,
+    w_k,
+    w_v,
+    of=("x", "memory", "memory"),
+    order="qkv",
+    scale="right",
+    axis=-1,
+    turn=True,
+    raw="",
+    texts="own",
+    residual=False,
 ):
-    """The reference with options."""
+    """The reference with options; `raw` names what is not projected."""
+    memory = {
+        "first": memory[:1].expand_as(memory),
+        "all": memory.flatten(0, 1).expand(len(memory), -1, -1),
+    }.get(texts, memory)
     source = {"x": x, "memory": memory}
     weights = dict(zip("qkv", (w_q, w_k, w_v), strict=True))
-    q, k, v = (
-        source[name] @ (weights[letter].T if turn else weights[letter]) for name, letter in zip(of, order, strict=True)
-    )
-    scores = q @ k.transpose(-2, -1) / (math.sqrt(q.size(-1)) if scale else 1)
-    return scores.softmax(dim=axis) @ (memory if raw else v)
+    used = {letter: (matrix.T if turn else matrix) for letter, matrix in weights.items()}
+    used |= {letter: torch.eye(len(w_q)) for letter in raw}
+    q, k, v = (source[name] @ used[letter] for name, letter in zip(of, order, strict=True))
+    d, S = k.size(-1), k.size(-2)
+    by = {"none": 1, "d": d, "keys": S**0.5, "multiplied": d**-0.5, "after": 1}.get(scale, d**0.5)
+    scores = q @ k.transpose(-2, -1) / by
+    shares = (scores if axis is None else scores.softmax(dim=axis)) / (d**0.5 if scale == "after" else 1)
+    return shares @ v + (x if residual else 0)
 
 
 def _cross_inputs():
@@ -259,14 +305,15 @@ CROSS = Exercise(
     "7.3",
     "cross_attention",
     difficulty=2,
-    minutes=4,
+    minutes=6,
     reference=cross_attention,
     family=_cross_attention,
     inputs=_cross_inputs,
     probes=(probes.mixes_memory,),
     hints=(
         "Who asks, and who answers? Queries come from one of the two, keys and values from the other.",
-        "One row of weights for each token of x, over all tokens of memory: (B, T, S). What comes back is (B, T, d).",
+        "nn.Linear stores (out, in), so projecting is x @ w_q.T; each of the three matrices is used once.",
+        "Scores q @ k.transpose(-2, -1) are (B, T, S): divide them by √d, softmax over the last axis, times v.",
     ),
     mistakes=(
         Mistake(
@@ -291,12 +338,60 @@ CROSS = Exercise(
             "The values are the memory's, the keys those of x: whoever matches is not who answers.",
             change={"of": ("x", "x", "memory")},
         ),
-        Mistake(
-            "w-v-not-used", "The memory itself was mixed; wanted its values, memory @ w_v.T.", change={"raw": True}
-        ),
+        Mistake("w-v-not-used", "The memory itself was mixed; wanted its values, memory @ w_v.T.", change={"raw": "v"}),
         Mistake("keys-and-values-swapped", "w_k and w_v changed places.", change={"order": "qvk"}),
         Mistake("queries-and-keys-swapped", "w_q and w_k changed places.", change={"order": "kqv"}),
-        Mistake("no-scale", "The scores are not divided by √d.", change={"scale": False}),
+        Mistake("no-scale", "The scores are not divided by √d.", change={"scale": "none"}),
+        Mistake(
+            "w-q-not-used",
+            "x itself was compared with the keys; wanted its queries, x @ w_q.T.",
+            answer=functools.partial(_cross_attention, raw="q"),
+        ),
+        Mistake(
+            "w-k-not-used",
+            "The memory itself was compared with the queries; wanted its keys, memory @ w_k.T.",
+            answer=functools.partial(_cross_attention, raw="k"),
+        ),
+        Mistake(
+            "scaled-by-d",
+            "The scores are divided by d; wanted by its root.",
+            answer=functools.partial(_cross_attention, scale="d"),
+        ),
+        Mistake(
+            "scaled-by-keys",
+            "The scores are divided by √S, the root of the number of keys; wanted √d, that of the width of a query.",
+            answer=functools.partial(_cross_attention, scale="keys"),
+        ),
+        Mistake(
+            "scale-upside-down",
+            "The scores are multiplied by √d; wanted divided.",
+            answer=functools.partial(_cross_attention, scale="multiplied"),
+        ),
+        Mistake(
+            "scaled-after-softmax",
+            "√d divides the weights, so that no row sums to one; divide the scores, before softmax.",
+            answer=functools.partial(_cross_attention, scale="after"),
+        ),
+        Mistake(
+            "no-softmax",
+            "The scores themselves mix the values, without softmax: no weight is kept between 0 and 1.",
+            answer=functools.partial(_cross_attention, axis=None),
+        ),
+        Mistake(
+            "residual-added",
+            "x was added to what was found. The residual block does that, outside; return the context alone.",
+            answer=functools.partial(_cross_attention, residual=True),
+        ),
+        Mistake(
+            "first-text-for-all",
+            "Every text reads the memory of the first; each has its own.",
+            answer=functools.partial(_cross_attention, texts="first"),
+        ),
+        Mistake(
+            "texts-mixed",
+            "Every text reads the memories of all texts at once; keep the batch axis in front.",
+            answer=functools.partial(_cross_attention, texts="all"),
+        ),
         Mistake(
             "softmax-over-queries",
             "Softmax ran over the queries; normalise over keys, axis -1.",
@@ -405,56 +500,71 @@ INPUTS = Exercise(
 
 
 def greedy(model, source, start, steps):
-    symbols = torch.full((len(source), 1), start)
+    symbols = torch.full((len(source), 1), start, device=source.device)
     for _ in range(steps):
         scores = model(source, symbols)[:, -1]  # (B, symbols): the next one after all so far
         symbols = torch.cat([symbols, scores.argmax(dim=-1, keepdim=True)], dim=1)
     return symbols[:, 1:]  # without start
 
 
-def _greedy(model, source, start, steps, place=-1, given="all", pick="largest", extra=0, end="right"):
+def _greedy(model, source, start, steps, place=-1, given="all", pick="largest", extra=0, end="right", begin=None):
     """The reference with options."""
-    first = symbols = torch.full((len(source), 1), start)
+    first = symbols = torch.full((len(source), 1), start if begin is None else begin)
     for _ in range(steps + extra):
         seen = {"newest": symbols[:, -1:], "no start": symbols[:, 1:] if symbols.size(1) > 1 else first}
-        scores = model(source, seen.get(given, symbols))[:, place]
-        if pick == "smallest":
-            new = scores.argmin(dim=-1, keepdim=True)
-        elif pick == "text 0":
-            new = scores[:1].argmax(dim=-1, keepdim=True).expand(len(source), 1)
-        elif pick == "places":
-            new = model(source, symbols).argmax(dim=1)
-        elif pick == "texts":
-            new = scores.argmax(dim=0)[: len(source), None]
-        else:
-            new = scores.argmax(dim=-1, keepdim=True)
-        symbols = torch.cat([symbols, new], dim=1)
-    return {"with start": symbols, "last": symbols[:, -1:], "reversed": symbols[:, 1:].flip(1)}.get(end, symbols[:, 1:])
+        asked = (source, seen.get(given, symbols))
+        new = _next(model(*(asked[::-1] if given == "swapped" else asked)), place, pick)
+        symbols = torch.cat([new, symbols] if end == "in front" else [symbols, new], dim=1)
+    return {
+        "with start": symbols,
+        "last cut": symbols[:, :-1],
+        "last": symbols[:, -1:],
+        "reversed": symbols[:, 1:].flip(1),
+    }.get(end, symbols[:, 1:])
 
 
-class _Rule:
-    """A model with a rule: scores of the next symbol depend on the text, on its place, and on all symbols before."""
+def _next(answers, place, pick):
+    """One more symbol for each text, (B, 1), from scores (B, t, symbols)."""
+    scores, B = answers[:, place], len(answers)
+    return {
+        "smallest": lambda: scores.argmin(dim=-1, keepdim=True),
+        "second": lambda: scores.topk(2, dim=-1).indices[:, 1:],
+        "value": lambda: scores.max(dim=-1, keepdim=True).values,
+        "text 0": lambda: scores[:1].argmax(dim=-1, keepdim=True).expand(B, 1),
+        "flat": lambda: scores.argmax().expand(B, 1),
+        "places": lambda: answers.argmax(dim=1),
+        "texts": lambda: scores.argmax(dim=0)[:B, None],
+    }.get(pick, lambda: scores.argmax(dim=-1, keepdim=True))()
+
+
+class _Rule(torch.nn.Module):
+    """A model with a rule: scores of the next symbol depend on the text, on its place, and on all symbols before.
+
+    A module with a parameter, as the real one is: .eval(), .parameters() and need_weights do what they do there.
+    """
 
     def __init__(self, symbols):
-        self.symbols = symbols
+        super().__init__()
+        self.symbols, self.scale = symbols, torch.nn.Parameter(torch.ones(1))
 
-    def __call__(self, source, target):
+    def forward(self, source, target, need_weights=False):
         so_far = (target * torch.arange(2, target.size(1) + 2)).cumsum(dim=1)  # (B, T): nothing after a place
         best = (source.sum(dim=1, keepdim=True) + so_far) % (self.symbols - 1)
         distance = (torch.arange(self.symbols) - best[..., None]).abs()
-        return -distance.float() - 0.01 * torch.arange(self.symbols)  # (B, T, symbols)
+        scores = -self.scale * (distance + 0.01 * torch.arange(self.symbols))  # (B, T, symbols)
+        return (scores, {}) if need_weights else scores
 
 
 GREEDY = Exercise(
     "7.5",
     "greedy",
     difficulty=2,
-    minutes=6,
+    minutes=8,
     reference=greedy,
     family=_greedy,
     inputs=lambda: {
         "3 texts, 5 steps": (_Rule(11), torch.tensor([[3, 1], [4, 4], [7, 5]]), 10, 5),
-        "2 texts, 7 steps": (_Rule(8), torch.tensor([[1, 2, 3], [5, 0, 5]]), 7, 7),
+        "2 texts, 7 steps": (_Rule(8), torch.tensor([[1, 2, 3], [5, 0, 5]]), 3, 7),
         "4 texts, 1 step": (_Rule(6), torch.tensor([[1], [2], [4], [0]]), 5, 1),
     },
     probes=(probes.wrong_symbol,),
@@ -492,6 +602,48 @@ GREEDY = Exercise(
             "largest-over-places",
             "argmax ran over axis 1, the places; take the last place, and there the largest over the symbols.",
             change={"pick": "places"},
+        ),
+        Mistake(
+            "wrong-end-cut",
+            "The last symbol was cut off and start came back; cut off start, at the front: symbols[:, 1:].",
+            answer=functools.partial(_greedy, end="last cut"),
+        ),
+        Mistake(
+            "start-ignored",
+            "Decoding begins with symbol 0, whatever start is; begin with a column of start.",
+            answer=functools.partial(_greedy, begin=0),
+        ),
+        Mistake(
+            "start-hard-coded",
+            "Decoding begins with symbol 11, whatever start is: that is start for the dates alone. Use what is handed "
+            "over.",
+            answer=functools.partial(_greedy, begin=11),
+        ),
+        Mistake(
+            "new-symbol-in-front",
+            "Each new symbol was put in front; it belongs behind all others, and start stays first.",
+            answer=functools.partial(_greedy, end="in front"),
+        ),
+        Mistake(
+            "source-and-symbols-swapped",
+            "The model was called with (symbols, source); it takes (source, symbols).",
+            answer=functools.partial(_greedy, given="swapped"),
+        ),
+        Mistake(
+            "argmax-over-everything",
+            "argmax without an axis counts through all texts at once and gives one number; wanted one for each text, "
+            "axis -1.",
+            answer=functools.partial(_greedy, pick="flat"),
+        ),
+        Mistake(
+            "second-likeliest",
+            "The second largest score was taken; wanted the largest.",
+            answer=functools.partial(_greedy, pick="second"),
+        ),
+        Mistake(
+            "score-for-symbol",
+            "The largest score itself was written down; wanted which symbol has it: argmax, not max.",
+            answer=functools.partial(_greedy, pick="value"),
         ),
         Mistake("one-step-too-many", "There is one symbol too many.", change={"extra": 1}),
         Mistake("one-step-too-few", "There is one symbol too few.", change={"extra": -1}),

@@ -6,7 +6,7 @@ month and day.  A test writes every date of 1900 to 2099 in every format and fin
 """
 
 import datetime
-import string
+import re
 import zlib
 
 import torch
@@ -78,6 +78,8 @@ PAD, START = 0, 11  # symbol 0 pads; the decoder begins with START
 SOURCE = " ',-./0123456789abcdefghijklmnopqrstuvwxyz"  # symbol i + 1 is SOURCE[i]; capitals are read as small letters
 TARGET = "-0123456789"  # symbol i is TARGET[i]
 LONGEST = 40
+ALIKE = str.maketrans("’‘`´‐‑–—−", "''''-----")  # as phones and word processors write ' and -
+WORDS = {part.lower() for name in (*MONTHS, *DAYS) for part in (name, name[:3])} | set("st nd rd th of the".split())
 
 
 def fields(date):
@@ -128,8 +130,8 @@ def pairs(count, dates, seed=0, formats=FORMATS):
 
 
 def clean(text):
-    """A date as the model reads it: capitals as small letters, spaces in a row as one."""
-    return " ".join(text.lower().split())
+    """A date as the model reads it: small letters, spaces in a row as one, ’ as ' and – as -."""
+    return " ".join(text.translate(ALIKE).lower().split())
 
 
 def encode(texts):
@@ -143,7 +145,8 @@ def encode(texts):
             raise ValueError(f"a date has 1 to {LONGEST} characters, got {len(text)}: {text[:50]!r}")
         unknown = sorted(set(text) - set(SOURCE))
         if unknown:
-            raise ValueError(f"the model has never seen {' '.join(unknown)}: it knows letters, digits and ' , - . /")
+            signs = " ".join(sign if sign.isprintable() else repr(sign) for sign in unknown)
+            raise ValueError(f"the model has never seen “{signs}”: it knows a to z, 0 to 9, spaces and ' , - . /")
         rows.append(torch.tensor([SOURCE.index(sign) + 1 for sign in text]))
     return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
 
@@ -200,8 +203,8 @@ def loss(model, batch):
 
 
 @torch.no_grad()
-def right(model, examples, size=500):
-    """What greedy decoding gets right: the shares of whole dates, years, months and days, in this order (4,)."""
+def hits(model, examples, size=500):
+    """What greedy decoding gets right of each pair: bool (N, 4), the whole date, its year, month and day."""
     device = next(model.parameters()).device
     found = []
     for i in range(0, len(examples), size):
@@ -210,7 +213,12 @@ def right(model, examples, size=500):
         same = symbols.cpu() == encode_dates(isos)
         parts = same, same[:, WRITES.eq(0)], same[:, WRITES.eq(1)], same[:, WRITES.eq(2)]
         found.append(torch.stack([part.all(dim=1) for part in parts], dim=1))
-    return torch.cat(found).float().mean(dim=0)
+    return torch.cat(found)
+
+
+def right(model, examples, size=500):
+    """The shares of whole dates, years, months and days that greedy decoding gets right, in this order (4,)."""
+    return hits(model, examples, size).float().mean(dim=0)
 
 
 def exact(model, examples):
@@ -222,50 +230,64 @@ FIELDS = ("year", "month", "day", "rest")
 WRITES = torch.tensor([0, 0, 0, 0, 3, 1, 1, 3, 2, 2])  # which field each output symbol belongs to
 
 
-def fields_of(date, form):
-    """For each character of the date in this format, the field it belongs to: a list of indices into FIELDS."""
-    pieces, found = fields(date), []
-    for literal, name, _, _ in string.Formatter().parse(form):
-        found += [3] * len(literal)
-        if name:
-            field = {"y": 0, "m": 1, "d": 2, "t": 2}[name[0]] if name not in ("ddd", "dddd") else 3
-            found += [field] * len(str(pieces[name]))
-    return found
+@torch.no_grad()
+def doubts(model, texts):
+    """How little the model trusts its own translations: (B,), one minus the product of its ten probabilities."""
+    source = encode(texts).to(next(model.parameters()).device)
+    return 1 - model.greedy(source, START, 10)[1].prod(dim=1).cpu()
 
 
-def reading(weights, places):
-    """Where each head looks while each field is written: (h, 3, 4), rows and columns in the order of FIELDS.
+@torch.no_grad()
+def translate(model, text):
+    """One text as (ISO date, the model's doubt, why it is a guess or None).  Raises ValueError as `encode` does."""
+    symbols, probabilities = model.greedy(encode([text]).to(next(model.parameters()).device), START, 10)
+    (iso,) = decode(symbols)
+    return iso, 1 - probabilities.prod().item(), caution(text, iso)
 
-    weights (B, h, 10, S) of a cross-attention; places (B, S), fields of the source's characters, −1 on padding.
-    Each row sums to one.
+
+def caution(text, iso):
+    """Why the translation iso of this text is a guess, in words; None if a learned format writes this day so.
+
+    No string has two meanings, so None means right.  This asks the calendar and the formats, not the model.
     """
-    there = torch.stack([places == field for field in range(4)], dim=-1).float()  # (B, S, 4)
-    mass = torch.einsum("bhts,bsf->htf", weights, there) / len(weights)  # (h, 10, 4)
-    return torch.stack([mass[:, WRITES.eq(field)].mean(dim=1) for field in range(3)], dim=1)
+    date = _date(iso)
+    if date and clean(text) in {clean(write(date, form) or "") for form in FORMATS}:
+        return None
+    words, numbers = (re.findall(kind, clean(text)) for kind in ("[a-z]+", "[0-9]+"))
+    strange = [word for word in words if word not in WORDS]
+    years = [number for number in numbers if len(number) == 4 and not FIRST.year <= int(number) <= LAST.year]
+    weekday = next((day for day in DAYS if {day.lower(), day[:3].lower()} & set(words)), None)
+    if strange:
+        return f"it has never learned the word “{strange[0]}”"
+    if missing(text):
+        return f"a date has a day, a month and a year, and this has no {' and no '.join(missing(text))}"
+    if years:
+        return f"it has learned the years {FIRST.year} to {LAST.year}, and {years[0]} is none of them"
+    if date is None:
+        return f"there is no such day as {iso}"
+    if weekday and weekday != DAYS[date.weekday()]:
+        return f"{iso} is a {DAYS[date.weekday()]}, not a {weekday}"
+    return f"none of the {len(FORMATS)} formats that it has learned writes {iso} in this way"
 
 
-def positional(weights):
-    """How far each head's weights are a matter of place alone: (h,), the largest weight of the *mean* table, per row.
-
-    A head that looks at one place, whatever the text, has 1; one that follows the text has little.
-    """
-    return weights.mean(dim=0).amax(dim=-1).mean(dim=-1)
-
-
-def copying(weights, places):
-    """While the i-th digit of the year is written, the weight on the year's i-th digit: (h,), over four-digit years."""
-    found = []
-    for table, fields_here in zip(weights, places.tolist(), strict=True):
-        year = [s for s, field in enumerate(fields_here) if field == 0]
-        if len(year) == 4:
-            found.append(table[:, range(4), year].mean(dim=-1))
-    return torch.stack(found).mean(dim=0)
+def missing(text):
+    """Which of day, month and year nothing is left for in this text: a list of words, empty where all may be there."""
+    names = {part.lower() for name in MONTHS for part in (name, name[:3])}
+    named = bool(names & set(re.findall("[a-z]+", clean(text))))
+    numbers = re.findall("[0-9]+", clean(text))
+    if any(len(number) > 4 for number in numbers):  # all in one, as in 19790503
+        return []
+    year = any(len(number) == 4 or int(number) > 31 for number in numbers)
+    wanted = [*([] if named else ["month"]), "day", *([] if year else ["year"])]
+    return wanted[len(numbers) - year :]
 
 
-def place_fields(written):
-    """The fields of several dates (date, format), padded with −1: (B, longest)."""
-    rows = [torch.tensor(fields_of(date, form)) for date, form in written]
-    return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=-1)
+def _date(iso):
+    """The day, or None if there is none of that name."""
+    try:
+        return datetime.date.fromisoformat(iso)
+    except ValueError:
+        return None
 
 
 def model(num_heads=4, d_model=64):
