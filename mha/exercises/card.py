@@ -32,7 +32,7 @@ class Verdict:
         if self.difference and self.difference.words:
             yield self.difference.words
         if self.printed:
-            shown = self.printed.strip().splitlines()
+            shown = [line if len(line) < 120 else line[:117] + "…" for line in self.printed.strip().splitlines()]
             yield "It also printed: " + " / ".join(shown[:3]) + (" …" if len(shown) > 3 else "")
 
     def _headline(self):

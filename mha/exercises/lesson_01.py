@@ -85,7 +85,8 @@ ATTENTION = Exercise(
         "Softmax of a row is exp of each score, divided by the sum of the row. Write these two as two lines first.",
         "A hidden key must have share 0, and must not be in the sum either. So: exp, then the mask, then the sum.",
         "The sum runs over keys, the last axis: shares.sum(dim=-1, keepdim=True). To turn k over, swap its last two "
-        "axes, transpose(-2, -1), whatever comes before them.",
+        "axes, transpose(-2, -1), whatever comes before them. In half precision all that you build must be half, "
+        "too: a mask of booleans multiplies without changing that.",
     ),
     mistakes=(
         Mistake(
@@ -224,12 +225,10 @@ def _causal_mask(n, diagonal=0, kind="bool", turn=False, upper=False):
 
 
 def _one_table(mask):
-    """A mask of whole numbers 0 and 1 is as good as bool; axes of size 1 in front do no harm."""
+    """Axes of size 1 in front do no harm."""
     if isinstance(mask, torch.Tensor):
         while mask.dim() > 2 and mask.size(0) == 1:
             mask = mask[0]
-        if mask.dtype in (torch.uint8, torch.int32, torch.int64) and mask.le(1).all() and mask.ge(0).all():
-            mask = mask.bool()
     return mask
 
 
@@ -273,8 +272,8 @@ CAUSAL_MASK = Exercise(
         ),
         Mistake(
             "not-bool",
-            "Right numbers, but a table of floats; wanted booleans, so that nobody adds it to scores. Compare, or call "
-            ".bool().",
+            "Right numbers, but numbers; wanted booleans, which nobody adds to scores and ~ turns over. Compare, or "
+            "call .bool().",
             change={"kind": "float"},
         ),
         Mistake(
