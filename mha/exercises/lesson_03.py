@@ -340,6 +340,7 @@ def _layer_inputs():
         "x (3, 6, 10), 2 heads, a causal mask": (*draw(20, 3, 6, 10, 2), causal),
         "x (2, 5, 12), 2 heads, a padding mask": (*draw(30, 2, 5, 12, 2), padding),
         "x (2, 4, 8), 4 heads": draw(50, 2, 4, 8, 4),
+        "x (2, 3, 4), 1 head": draw(70, 2, 3, 4, 1),
         "x (1, 3, 6), 2 heads, a mask per head (1, 2, 3, 3)": (*draw(60, 1, 3, 6, 2), per_head),
         "x (2, 6, 12), 3 heads, half precision, a causal mask": (*half, causal),
     }

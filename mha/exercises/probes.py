@@ -109,6 +109,7 @@ ERRORS = {
         "sizes-do-not-multiply",
         "The sizes you ask for do not multiply to what the tensor holds. Which letter is which size? Print x.shape.",
     ),
+    "invalid shape dimension": ("sizes-do-not-multiply", "A size can be -1, worked out from the others, but not less."),
     "value cannot be converted to type": (
         "too-low-for-half-precision",
         "Right in float32, but half precision has no number as low as the one you hide with. Use float('-inf'), or "

@@ -9,6 +9,7 @@ catches the stop.  There, interrupt the kernel.
 
 import contextlib
 import faulthandler
+import gc
 import io
 import linecache
 import multiprocessing
@@ -31,7 +32,9 @@ SECONDS = 5
 # Code from these folders (the standard library, packages, this one) is nobody's answer: not timed, not shown.
 FOREIGN = (str(Path(os.__file__).parent), str(Path(__file__).parent), "<frozen")
 PACKAGES = ("site-packages", "dist-packages")
+PATCHABLE = (torch, torch.Tensor, torch.nn.functional)
 _alarm = None  # in a child: the file for the lines of an answer that takes too long
+_functions = {}  # while an answer is checked: what stood in PATCHABLE before
 
 
 class Stopped(BaseException):
@@ -91,6 +94,8 @@ def apart(work):
 def _child(work, send, alarm):
     global _alarm
     _alarm = alarm
+    gc.freeze()  # nothing that came from the parent is looked through, and so copied, again
+    faulthandler.disable()  # a crash is told by the parent
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt by hand is for the parent
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
@@ -103,8 +108,10 @@ def _child(work, send, alarm):
 @contextlib.contextmanager
 def _alone():
     """One thread, as OpenMP does not survive a fork and two would fight for a busy machine; and nobody to ask."""
+    global _functions
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
+    _functions = {owner: dict(vars(owner)) for owner in PATCHABLE}
     doors = ("builtins.input", "sys.breakpointhook", "bdb.Bdb.set_trace")
     try:
         with contextlib.ExitStack() as stack:
@@ -125,7 +132,7 @@ def run(function, arguments, names, seconds=SECONDS, shaken=False):
     A module is called in eval mode; `shaken` starts the random streams elsewhere.  Only an interrupt by hand
     gets out of here, and Stopped.
     """
-    given, printed, outcome = [copied(value) for value in arguments], _Page(), Outcome()
+    given, printed, outcome = [_copied(value) for value in arguments], _Page(), Outcome()
     training = getattr(function, "training", False)
     before = _state()
     if shaken:
@@ -158,7 +165,7 @@ def run(function, arguments, names, seconds=SECONDS, shaken=False):
     return outcome
 
 
-def copied(value):
+def _copied(value):
     """A tensor's copy; anything else as it is."""
     return value.clone() if isinstance(value, torch.Tensor) else value
 
@@ -234,15 +241,14 @@ def _settings():
 
 
 def _state():
-    """What a function may change behind our back: random streams, torch's settings by name, its functions."""
-    functions = {owner: dict(vars(owner)) for owner in (torch, torch.Tensor, torch.nn.functional)}
-    return torch.get_rng_state(), random.getstate(), _settings(), functions
+    """What a function may change behind our back: random streams, torch's settings by name."""
+    return torch.get_rng_state(), random.getstate(), _settings()
 
 
 def _restore(before):
     """Put everything back, and name what had to be."""
-    rng, pseudo, settings, functions = before
-    patched, now = list(_patch_back(functions)), _settings()
+    rng, pseudo, settings = before
+    patched, now = list(_patch_back()), _settings()
     torch.set_default_dtype(settings["torch's default dtype"])
     torch.set_grad_enabled(settings["whether torch keeps gradients"])
     if now["torch's default device"] != settings["torch's default device"]:
@@ -253,10 +259,12 @@ def _restore(before):
     return [*patched, *(name for name in settings if now[name] != settings[name])]
 
 
-def _patch_back(functions):
-    for owner, old in functions.items():
-        now = dict(vars(owner))
-        for name in () if now == old else old:
+def _patch_back():
+    for owner, old in _functions.items():
+        now = vars(owner)
+        if now == old:
+            continue
+        for name in old:
             if now.get(name) is not old[name]:
                 setattr(owner, name, old[name])
                 yield f"{owner.__name__}.{name}"
