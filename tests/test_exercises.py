@@ -462,7 +462,11 @@ PROBED = {
     ("1.2", "random"): lambda n: torch.rand(n, n) < 0.5,
     ("2.1", "cells-too-many"): lambda w, k: w.tril(-k)[:, :, ::2].sum((1, 2)) / 3,
     ("2.1", "cells-missing"): lambda w, k: w.diagonal(-k, 1, 2)[:, 1:].sum(-1) / 3,
+    ("2.1", None): lambda w, k: w.diagonal(-k, 1, 2).median(-1).values,
     ("2.1", "wrong-share"): lambda w, k: w.diagonal(-k, 1, 2).sum(-1) / (w.size(1) - k + 1),
+    ("1.1", "not-exponential"): lambda q, k, v, mask=None: shares_of(torch.sigmoid, q, k, v, mask),
+    ("1.1", "wrong-sign"): lambda q, k, v, mask=None: ALL["1.1"].reference(-q, k, v, mask),
+    ("3.1", "pieces-of-several-sizes"): lambda x, h: torch.stack(x.chunk(h), 1),
     ("1.1", "dtypes-mixed"): lambda q, k, v, mask=None: mixed(torch.einsum, q, k, v),
     ("1.1", "not-one-number"): lambda q, k, v, mask=None: math.exp(q @ k.mT),
     ("3.3", "dtypes-mixed"): lambda x, w, o, h, mask=None: (x.float() @ w.float().T)[..., : len(o)] @ o.T,
@@ -481,6 +485,12 @@ PROBED = {
 }
 
 
+def shares_of(function, q, k, v, mask):
+    shares = function(q @ k.mT / q.size(-1) ** 0.5) * (1 if mask is None else mask)
+    weights = shares / shares.sum(-1, keepdim=True)
+    return weights @ v, weights
+
+
 def mixed(einsum, q, k, v):
     weights = (q.float() @ k.float().mT).softmax(-1)
     return einsum("...ts,...sd->...td", weights, v), weights
@@ -494,6 +504,36 @@ def recursive(d):
 def test_what_no_mistake_explains_is_measured(key, answer):
     verdict = check(key[0], answer)
     assert verdict.status in ("wrong", "error") and verdict.mistake == key[1], verdict
+
+
+def test_where_only_view_is_wrong_only_view_is_blamed():
+    def view(x):
+        return x.transpose(1, 2).view(x.size(0), x.size(2), -1)
+
+    def other(x):
+        return x.transpose(1, 3).view(x.size(0), x.size(2), -1)
+
+    assert "All is right but this word: reshape" in check("3.2", view).message
+    verdict = check("3.2", other)
+    assert verdict.mistake == "view-refuses" and "the numbers are still wrong" in verdict.message
+
+
+def test_both_wordings_of_mixed_precision_are_known():
+    """As `@` and as einsum complain of the same, float32 weights against values in half precision."""
+
+    def weights(q, k, v, mask):
+        scores = q @ k.mT / q.size(-1) ** 0.5
+        return (scores if mask is None else scores + torch.where(mask, 0.0, -torch.inf)).softmax(-1)
+
+    def by_einsum(q, k, v, mask=None):
+        return torch.einsum("...ts,...sd->...td", weights(q, k, v, mask), v), weights(q, k, v, mask)
+
+    def by_product(q, k, v, mask=None):
+        return weights(q, k, v, mask) @ v, weights(q, k, v, mask)
+
+    for answer in (by_einsum, by_product):
+        verdict = check("1.1", answer)
+        assert verdict.mistake == "dtypes-mixed" and ".to(v.dtype)" in verdict.message
 
 
 def test_a_wrong_scale_is_named_exactly():

@@ -28,7 +28,7 @@ class Verdict:
     def _parts(self):
         yield self.message
         if self.lines:
-            yield f"It was raised by\n{self.lines}"
+            yield f"It {'was in' if self.mistake == 'runs-too-long' else 'was raised by'}\n{self.lines}"
         if self.difference and self.difference.words:
             yield self.difference.words
         if self.printed:

@@ -48,6 +48,8 @@ def _attention(q, k, v, mask=None, scale=lambda d_k: 1 / math.sqrt(d_k), axis=-1
         return weights, weights @ v
     if end == "context alone":
         return weights @ v
+    if end == "undivided":
+        return scores.exp() @ v, weights
     if end == "scores":
         return weights @ v, scores
     return weights @ {"keys": k, "queries": q}.get(end, v), weights
@@ -80,7 +82,7 @@ ATTENTION = Exercise(
     read=lambda value: tuple(value) if isinstance(value, list) else value,
     parts=("context", "weights"),
     look_at=1,
-    probes=(probes.hidden_weight, probes.row_sums, probes.wrong_scale),
+    probes=(probes.hidden_weight, probes.row_sums, probes.wrong_scale, probes.another_function),
     hints=(
         "Softmax of a row is exp of each score, divided by the sum of the row. Write these two as two lines first.",
         "A hidden key must have share 0, and must not be in the sum either. So: exp, then the mask, then the sum.",
@@ -195,6 +197,12 @@ ATTENTION = Exercise(
             change={"end": "scores"},
         ),
         Mistake(
+            "context-of-undivided-shares",
+            "The weights are right, but the context was made before the division: it takes the weights, not exp of the "
+            "scores.",
+            change={"end": "undivided"},
+        ),
+        Mistake(
             "keys-mixed",
             "The weights mix the keys. What is handed over once found are the values, v.",
             change={"end": "keys"},
@@ -272,7 +280,7 @@ CAUSAL_MASK = Exercise(
         ),
         Mistake(
             "not-bool",
-            "Right numbers, but numbers; wanted booleans, which nobody adds to scores and ~ turns over. Compare, or "
+            "Right, but 0 and 1 as numbers; wanted booleans, which ~ turns over and nobody adds to scores. Compare, or "
             "call .bool().",
             change={"kind": "float"},
         ),

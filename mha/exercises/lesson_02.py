@@ -45,6 +45,9 @@ def _looks_back(weights, k, diagonal=lambda k: -k, over="pairs", heads="right", 
         result = weights.tril(-k)[:, k:].sum(dim=-1).mean(dim=-1)
     elif over == "T × T":
         result = found.sum(dim=-1) / T**2
+    elif over == "argmax":
+        most = weights.argmax(dim=-1) == torch.arange(T, device=weights.device) - k
+        result = most[:, k:].float().mean(dim=-1)
     elif over == "slice":
         result = weights[:, k:, :-k].diagonal(0, 1, 2).mean(dim=-1)
     else:
@@ -150,7 +153,7 @@ LOOKS_BACK = Exercise(
         Mistake("one-row", "This is one cell of row k; wanted a mean over rows.", change={"over": "row"}),
         Mistake(
             "whole-table",
-            "This is the mean of the whole table, which is 1/T for every head.",
+            "This is the mean of the whole table, or of whole rows: 1/T for every head, as each row sums to 1.",
             change={"over": "table"},
         ),
         Mistake(
@@ -167,6 +170,11 @@ LOOKS_BACK = Exercise(
             "mean-over-the-table",
             "The sum was divided by T · T, all cells of the table; only T − k of them are k places back.",
             change={"over": "T × T"},
+        ),
+        Mistake(
+            "how-often-largest",
+            "This is how often that token gets the most weight; wanted the weight itself, on average.",
+            change={"over": "argmax"},
         ),
         Mistake(
             "empty-slice",

@@ -94,7 +94,7 @@ TO_TORCH_MASK = Exercise(
     mistakes=(
         Mistake(
             "not-turned-over",
-            "The shapes are right and the meaning is not: True must mean blocked now.",
+            "The shapes are right and the meaning is not: True (or −∞) must stand on what is blocked.",
             change={"turn": "not"},
         ),
         Mistake(

@@ -6,7 +6,7 @@ A probe takes an `Attempt` and returns (name, sentence), or None where it has no
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from unittest import mock
 
 import torch
@@ -92,8 +92,9 @@ ERRORS = {
         "nobody-to-ask",
         "Neither a debugger nor input() works inside check: call your function yourself, in a cell, and look there.",
     ),
-    "tuple'": TUPLE,
-    "not tuple": TUPLE,
+    "'tuple'": TUPLE,
+    "Tensor, not tuple": TUPLE,
+    "integers or slices, not tuple": ("not-a-tensor", "Lists and ranges take one index: a tensor (arange) takes two."),
     "is ambiguous": (
         "truth-of-a-tensor",
         "Python's not, and, or, if ask for one yes or no, and a tensor has many. Cell by cell work ~, &, |; whether "
@@ -115,13 +116,18 @@ ERRORS = {
         "Right in float32, but half precision has no number as low as the one you hide with. Use float('-inf'), or "
         "torch.finfo(scores.dtype).min.",
     ),
-    "Subtraction, the `-` operator": ("minus-on-booleans", "torch does not subtract booleans: ~mask turns them over."),
+    "the `-` operator": ("minus-on-booleans", "Booleans have no minus: ~mask turns them over."),
+    "to be equal size": (
+        "pieces-of-several-sizes",
+        "The pieces are not equally long: chunk and split cut axis 0 unless dim= says another.",
+    ),
     "positional argument": ("wrong-signature", "It takes other arguments than the exercise hands over."),
     "is not defined": ("name-not-defined", "Nothing has that name here: a slip of spelling, or a missing import?"),
     "Dimension out of range": ("no-such-axis", "It names an axis that the tensor does not have. Count from the end."),
     "cannot be multiplied": (
         "shapes-do-not-meet",
-        "The inner sizes of a product differ. nn.Linear stores (out, in), so the input meets the matrix transposed.",
+        "The inner sizes of a product differ: in a @ b, the last axis of a meets the last but one of b. (What is "
+        "stored as in nn.Linear, (out, in), is met transposed.)",
     ),
     "must match": NO_FIT,
     "must be the same": NO_FIT,
@@ -184,8 +190,12 @@ def raised(attempt):
 
 
 def _reshape_is_right(attempt):
-    with mock.patch.object(torch.Tensor, "view", torch.Tensor.reshape):
-        again = [attempt.call(*arguments) for arguments in attempt.exercise.inputs().values()]
+    def reshaping(*arguments):
+        with mock.patch.object(torch.Tensor, "view", torch.Tensor.reshape):
+            return attempt.answer(*arguments)
+
+    other = replace(attempt, answer=reshaping)
+    again = [other.call(*arguments) for arguments in attempt.exercise.inputs().values()]
     return all(equal(mine, want, attempt.exercise.tolerance) for mine, want in zip(again, attempt.wanted, strict=True))
 
 
@@ -196,6 +206,8 @@ def wrong_shape(attempt):
                 turned = a.dim() == b.dim() and sorted(a.shape) == sorted(b.shape)
                 name, more = ("axes-in-another-order", ": the right sizes in another order") if turned else ("", "")
                 says = f"The result has shape {tuple(a.shape)}, wanted {tuple(b.shape)}{more}, on {description}."
+                if a.dim() < b.dim() and a.shape == tuple(size for size in b.shape if size != 1):
+                    says += " Is there a squeeze? It takes away every axis of size 1."
                 return name or "wrong-shape", says
     return None
 
@@ -203,7 +215,7 @@ def wrong_shape(attempt):
 def not_a_number(attempt):
     for mine, want, case in attempt.triples():
         if any(a.isnan().any() and not b.isnan().any() for a, b in pairs(mine, want)):
-            why = "0 / 0, the mean of nothing, ∞ − ∞, or a row of scores that are all −∞"
+            why = "0 / 0 (so the mean of nothing, the spread of one number), ∞ − ∞, or a row of scores that are all −∞"
             return "nan", f"On {case} there is NaN in the result. It comes from {why}."
     return None
 
@@ -274,6 +286,18 @@ def wrong_scale(attempt):
     return _name_the_scale(factors, {"d_k": lambda d_k: d_k} | sizes)
 
 
+def another_function(attempt):
+    """With scores 2, 1, −1: whether the weights of a row are those that exp makes."""
+    k = torch.tensor([[4.0, 0, 0, 0], [2, 0, 0, 0], [-2, 0, 0, 0]])
+    value = attempt.call(torch.tensor([[1.0, 0, 0, 0]]), k, torch.eye(3))
+    if not isinstance(value, tuple) or len(value) != 2 or value[1].shape != (1, 3) or not value[1][0, 1]:
+        return None
+    ratio = (value[1][0, 0] / value[1][0, 1]).item()
+    if abs(ratio - math.e) < 1e-3:
+        return None
+    return "not-exponential", f"A score of 2 weighs {ratio:.4g} times as much as a score of 1; exp makes it e = 2.718."
+
+
 def _log_ratio(yours, wanted):
     """How many times too large the scores are, if that is all that is wrong; else None."""
     if yours.shape != wanted.shape or not (yours > 0).all():
@@ -288,6 +312,8 @@ def _name_the_scale(factors, sizes):
     """factors {d_k: how many times too large the scores were}; sizes {what may stand in its place: of d_k}."""
     if None in factors.values() or all(abs(factor - 1) < 1e-3 for factor in factors.values()):
         return None
+    if all(abs(factor + 1) < 1e-2 for factor in factors.values()):
+        return "wrong-sign", "The scores have the wrong sign: what fits best gets the least weight."
     for (what, size), power in itertools.product(sizes.items(), (0.5, -0.5, 1, -1, 0.25, -0.25)):
         if all(abs(factor / (math.sqrt(d_k) * size(d_k) ** -power) - 1) < 1e-2 for d_k, factor in factors.items()):
             root = {0.5: f"the root of {what}", 1: what}.get(power, f"{what} to the power of {power}")
@@ -301,7 +327,7 @@ def _name_the_scale(factors, sizes):
             "The scores are not divided by anything: log-ratios of two weights are √d_k times too large.",
         )
     divisors = [math.sqrt(d_k) / factor for d_k, factor in factors.items()]
-    if max(divisors) / min(divisors) - 1 < 1e-2:
+    if abs(max(divisors) / min(divisors) - 1) < 1e-2:
         return "wrong-scale", f"The scores are divided by {divisors[0]:.4g} whatever d_k is; wanted √d_k."
     said = ", ".join(f"{factor:.4g} at d_k = {d_k}" for d_k, factor in factors.items())
     return "wrong-scale", f"The scores come out multiplied by {said}; wanted by 1: look at what you divide by."
@@ -336,6 +362,9 @@ def cells_used(attempt):
             return None
         if value[0]:
             used[t, s] = value[0].item()
+    other = _random(0, 2, T, T)
+    if abs(attempt.call(other, k)[0] - sum(share * other[0][cell] for cell, share in used.items())) > 1e-4:
+        return None  # no weighted sum of cells
     extra, missing = ([cell for cell in one if cell not in other] for one, other in ((used, wanted), (wanted, used)))
     if extra and len(extra) < T * T // 2:
         many = f" and {len(extra) - 1} more that should not" if len(extra) > 1 else ", which should not"
@@ -525,7 +554,7 @@ def formula(attempt):
 
 def _sum(terms):
     """{term: factor} as it would be written."""
-    words = [f"{abs(factor):g}·{term}".removesuffix("·1") for term, factor in terms.items()]
+    words = [f"{abs(factor):g}·{term}".removesuffix("·1").replace("·1·", "·") for term, factor in terms.items()]
     signs = ["+" if factor > 0 else "−" for factor in terms.values()]
     return " ".join(f"{sign} {word}" for sign, word in zip(signs, words, strict=True)).removeprefix("+ ")
 

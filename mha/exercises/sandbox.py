@@ -11,7 +11,9 @@ import contextlib
 import faulthandler
 import gc
 import io
+import itertools
 import linecache
+import logging
 import multiprocessing
 import os
 import random
@@ -96,6 +98,7 @@ def _child(work, send, alarm):
     _alarm = alarm
     gc.freeze()  # nothing that came from the parent is looked through, and so copied, again
     faulthandler.disable()  # a crash is told by the parent
+    logging.disable()  # such as a kernel's, of pictures that a child cannot send
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt by hand is for the parent
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
@@ -219,7 +222,8 @@ def _own_lines(error):
 def _alarm_lines(text):
     """The same from what faulthandler writes, the latest call first."""
     found = re.findall(r'File "(.*)", line (\d+) in (.*)', text)
-    return _lines((file, int(line), name) for file, line, name in reversed(found))
+    inside = list(itertools.takewhile(lambda call: call[0] != __file__, found))
+    return _lines((file, int(line), name) for file, line, name in reversed(inside))
 
 
 def _lines(calls):
