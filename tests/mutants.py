@@ -1,4 +1,4 @@
-"""Small edits of a function, one at a time: a swapped axis, a dropped factor, a flipped comparison, another number."""
+"""Small edits of a function, one at a time: a swapped or squeezed axis, a dropped factor, another number."""
 
 import ast
 import copy
@@ -13,7 +13,8 @@ OPERATORS = {
     ast.Sub: (ast.Add,),
     ast.Pow: (ast.Mult,),
     ast.Mod: (ast.FloorDiv,),
-    ast.MatMult: (),
+    ast.BitAnd: (ast.BitOr,),
+    ast.BitOr: (ast.BitAnd,),
 }
 COMPARISONS = {
     ast.GtE: (ast.Gt, ast.LtE, ast.Lt, ast.Eq),
@@ -22,6 +23,10 @@ COMPARISONS = {
     ast.Lt: (ast.LtE, ast.Gt),
     ast.NotEq: (ast.Eq,),
     ast.IsNot: (ast.Is,),
+    ast.Is: (ast.IsNot,),
+    ast.In: (ast.NotIn,),
+    ast.NotIn: (ast.In,),
+    ast.LtE: (ast.Lt, ast.GtE),
 }
 
 
@@ -39,14 +44,16 @@ def edits(node, names):
         yield node.left
         yield node.right
         yield ast.BinOp(node.right, node.op, node.left)
-        yield from (ast.BinOp(node.left, op(), node.right) for op in OPERATORS[type(node.op)])
+        yield from (ast.BinOp(node.left, op(), node.right) for op in OPERATORS.get(type(node.op), ()))
     elif isinstance(node, ast.Compare):
-        yield from (ast.Compare(node.left, [op()], node.comparators) for op in COMPARISONS[type(node.ops[0])])
+        yield from (ast.Compare(node.left, [op()], node.comparators) for op in COMPARISONS.get(type(node.ops[0]), ()))
     elif isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute):
             of = node.func.value
             if not isinstance(of, ast.Name | ast.Constant) or getattr(of, "id", None) in names:
                 yield of
+            if node.func.attr not in ("size", "dim"):
+                yield ast.Call(ast.Attribute(node, "squeeze", ast.Load()), [], [])
         for i in range(len(node.args) - 1):
             swapped = [*node.args[:i], node.args[i + 1], node.args[i], *node.args[i + 2 :]]
             yield ast.Call(node.func, swapped, node.keywords)

@@ -28,11 +28,11 @@ class Verdict:
     def _parts(self):
         yield self.message
         if self.lines:
-            yield f"It was raised by\n{self.lines}"
+            yield f"It {'was in' if self.mistake == 'runs-too-long' else 'was raised by'}\n{self.lines}"
         if self.difference and self.difference.words:
             yield self.difference.words
         if self.printed:
-            shown = self.printed.strip().splitlines()
+            shown = [line if len(line) < 120 else line[:117] + "…" for line in self.printed.strip().splitlines()]
             yield "It also printed: " + " / ".join(shown[:3]) + (" …" if len(shown) > 3 else "")
 
     def _headline(self):

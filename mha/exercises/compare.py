@@ -62,7 +62,8 @@ def describe(value):
     if isinstance(value, Odd):
         return str(value)
     if isinstance(value, tuple | list):
-        first = f", such as {describe(value[0])}" if len(value) else ""
+        first = f", such as {describe(value[0])}" if len(value) and not isinstance(value[0], tuple | list) else ""
+        first = f" {type(value[0]).__name__}s" if len(value) and not first else first
         return f"a {type(value).__name__} of {len(value)}{first}"
     if isinstance(value, torch.Tensor):
         return f"a tensor of {'booleans' if value.dtype == torch.bool else 'numbers'}, shape {tuple(value.shape)}"

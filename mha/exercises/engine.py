@@ -18,7 +18,7 @@ import mha.exercises
 from mha.exercises import probes
 from mha.exercises.card import Verdict, difference
 from mha.exercises.compare import Raised, describe, equal, plain
-from mha.exercises.sandbox import SECONDS, TooLong, run
+from mha.exercises.sandbox import SECONDS, Stopped, apart, forks, run
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Exercise:
     cell: Callable = "{:.2f}".format  # how a number is written in the picture
     tolerance: float = 1e-4
 
-    @property
+    @functools.cached_property
     def names(self):
         """The names of the arguments."""
         return list(inspect.signature(self.reference).parameters)
@@ -87,6 +87,10 @@ SEEN = {}  # by id, in this kernel: how many hints were given, and the status of
 
 
 def _find(id):
+    if callable(id):
+        name = getattr(id, "__name__", "your_function")
+        likely = next((exercise.id for exercise in exercises().values() if name.endswith(exercise.title)), "3.1")
+        raise ValueError(f'say which exercise it is for: check("{likely}", {name})')
     if str(id) not in exercises():
         raise ValueError(f"there is no exercise {id!r}; there are: {', '.join(exercises())}")
     return exercises()[str(id)]
@@ -96,13 +100,25 @@ def check(id, answer=..., seconds=SECONDS):
     """Check a function against exercise `id`, such as "3.1".  Returns a Verdict, which a notebook shows.
 
     Its status is "not attempted", "right", "wrong" or "error"; nothing that the answer does gets out of here.
+    Each call of the answer may take `seconds`; what cannot be stopped, and where, `sandbox` says.
     """
     exercise = _find(id)
-    verdict = _judge(exercise, answer, seconds)
+    try:
+        verdict = apart(functools.partial(_judge, exercise, answer, seconds))
+    except Stopped as stop:
+        verdict = Verdict(exercise.id, exercise.title, "error", *_why(stop, seconds), lines=stop.lines)
     seen = SEEN.setdefault(exercise.id, {})
     if seen.get("status") != "right":  # once solved, it stays so
         seen["status"] = verdict.status
     return verdict
+
+
+def _why(stop, seconds):
+    if stop.code is not None:
+        return "process-ended", f"Your function ended the whole process it ran in, with code {stop.code}."
+    message = f"Stopped after {seconds:g} s: is there something that takes very long, or a loop that never ends?"
+    limits = " On this machine not every such function can be stopped: interrupt the kernel (■) if check hangs."
+    return "runs-too-long", message + ("" if forks() else limits)
 
 
 def hint(id):
@@ -136,6 +152,8 @@ def progress():
             stars = "★" * exercise.difficulty + "☆" * (3 - exercise.difficulty)
             words = "solved" if status == "right" else status
             print(f"{mark} {exercise.id} {exercise.title:22} {stars} {exercise.minutes} min   {words}")
+    if any(seen.get("status") == "right" for seen in SEEN.values()):
+        print("After a restart of the kernel, run all cells: what is solved is checked again and comes back.")
 
 
 # What follows judges.  An outcome is compared after `read`, so that equally right forms count as equal.
@@ -150,34 +168,35 @@ def _judge(exercise, answer, seconds):
         what = f"the class {answer.__name__}" if inspect.isclass(answer) else describe(answer)
         return verdict("error", "not-a-function", f"Hand over a function of ({', '.join(exercise.names)}), got {what}.")
     cases = exercise.inputs()
+    wanted = behaviour(exercise, exercise.reference, cases)  # first, while nothing can have been changed
     outcomes = []
     for arguments in cases.values():
         outcomes.append(run(answer, arguments, exercise.names, seconds))
         if _unfinished(outcomes[-1].value):
             return verdict("not attempted", message=untouched)
-        if isinstance(outcomes[-1].error, TooLong):
-            message = (
-                f"Stopped after {seconds:g} s: is there something that takes very long, or a loop that never ends?"
-            )
-            return verdict("error", "runs-too-long", message, lines=outcomes[-1].lines)
+    try:
+        return _compared(exercise, answer, seconds, cases, wanted, outcomes)
+    except Exception as error:  # an odd object may raise wherever it is looked at
+        what = f"{type(error).__name__}: {error}"[:200]
+        return verdict("error", message=f"What your function returns could not be looked at: {what}.")
+
+
+def _compared(exercise, answer, seconds, cases, wanted, outcomes):
     printed = next((outcome.printed for outcome in outcomes if outcome.printed), "")
-    verdict = functools.partial(verdict, printed=printed)
+    verdict = functools.partial(Verdict, exercise.id, exercise.title, printed=printed)
     changed = next((outcome.changed for outcome in outcomes if outcome.changed), None)
     if changed:
         inputs = any(name.startswith("its input") for name in changed)
         way = "work on a copy (clone)" if inputs else "leave such settings as they are"
         message = f"Your function changes {' and '.join(changed)}, which others still use: {way}."
         return verdict("wrong", "changes-what-is-not-its-own", message)
-    wanted = _behaviour(exercise, exercise.reference)
-    yours = [_read(exercise, outcome) for outcome in outcomes]
+    yours = [_read(exercise, outcome.value, outcome.error, outcome.lines) for outcome in outcomes]
     if _same(exercise, yours, wanted):
         return verdict("right", message=f"Right, on {len(cases)} inputs: {'; '.join(cases)}.")
-    again = _read(exercise, run(answer, next(iter(cases.values())), exercise.names, seconds, shaken=True))
-    if not _same(exercise, [again], yours[:1]):
-        message = "Twice the same input, two different outputs: is something in it random (dropout, rand)?"
-        return verdict("wrong", "random", message)
-    attempt = probes.Attempt(exercise, answer, list(cases), yours, wanted)
-    name, message = _diagnosis(attempt)
+    unsteady = _unsteady(exercise, answer, next(iter(cases.values())), yours[0], seconds)
+    if unsteady:
+        return verdict("wrong", *unsteady)
+    name, message = _diagnosis(exercise, probes.Attempt(exercise, answer, list(cases), yours, wanted), cases)
     failed = next((outcome for outcome in outcomes if outcome.error is not None), None)
     if failed:
         return verdict("error", name, message, lines=failed.lines)
@@ -188,44 +207,68 @@ def _unfinished(value):
     return value is ... or (isinstance(value, tuple | list) and any(part is ... for part in value))
 
 
-def _behaviour(exercise, function):
-    return [_read(exercise, run(function, case, exercise.names)) for case in exercise.inputs().values()]
+def behaviour(exercise, function, cases):
+    """What one of the course's own functions does on inputs: values, or what was raised."""
+    return list(_outcomes(exercise, function, cases.values()))
 
 
-@functools.cache
-def _mistakes(id):
-    """What the mistakes of an exercise do on its inputs: [(mistakes, behaviour)], single ones first."""
-    exercise = exercises()[id]
-    sets = [*((mistake,) for mistake in exercise.mistakes), *exercise.pairs()]
-    return [(mistakes, _behaviour(exercise, exercise.answer(*mistakes))) for mistakes in sets]
+def _outcomes(exercise, function, arguments):
+    for case in arguments:
+        value, error = None, None
+        try:
+            value = function(*case)
+        except Exception as raised:
+            error = raised
+        yield _read(exercise, value, error)
 
 
-def _read(exercise, outcome):
+def _read(exercise, value, error, inside=True):
     """A value as the exercise compares it, or what was raised."""
-    if outcome.error is not None:
-        raised = Raised(f"{type(outcome.error).__name__}: {outcome.error}".split("\n")[0].rstrip(": "))
-        raised.inside = bool(outcome.lines)
-        return raised
-    return exercise.read(plain(outcome.value))
+    if error is None:
+        return exercise.read(plain(value))
+    raised = Raised(" ".join(f"{type(error).__name__}: {error}".split()).rstrip(": ")[:400])
+    raised.inside = bool(inside)
+    return raised
 
 
 def _same(exercise, left, right):
-    """Whether two lists of outcomes agree, tensors up to rounding."""
-    return all(equal(a, b, exercise.tolerance) for a, b in zip(left, right, strict=True))
+    """Whether two lists of outcomes agree, tensors up to rounding; the first difference ends the work."""
+    return all(equal(a, b, exercise.tolerance) for a, b in zip(left, right, strict=False))
 
 
-def _diagnosis(attempt):
+def _unsteady(exercise, answer, case, first, seconds):
+    """What to say of an answer that gives another output for the same input, or None."""
+    for shaken in (False, True):
+        outcome = run(answer, case, exercise.names, seconds, shaken)
+        again = _read(exercise, outcome.value, outcome.error)
+        if _same(exercise, [again], [first]):
+            continue
+        if isinstance(again, Raised):
+            says = f"The first call went well; the same call again raised {again.rstrip('.')}."
+            return "keeps-state", f"{says} Does it delete or use up something that it needs again?"
+        if shaken:
+            return "random", "Twice the same input, two different outputs: is something in it random (dropout, rand)?"
+        says = "Twice the same input, two different outputs: does it keep something from call to call"
+        return "keeps-state", f"{says} (a counter, a list, a global), or is something in it random?"
+    return None
+
+
+def _diagnosis(exercise, attempt, cases):
     """The name of the mistake, or None, and what to say."""
-    for mistakes, behaviour in _mistakes(attempt.exercise.id):
-        if _same(attempt.exercise, attempt.yours, behaviour):
-            first, *second = mistakes
+    order = sorted(
+        range(len(cases)), key=lambda i: _same(exercise, attempt.yours[i : i + 1], attempt.wanted[i : i + 1])
+    )
+    arguments, yours = ([list(row)[i] for i in order] for row in (cases.values(), attempt.yours))
+    for made in (*((mistake,) for mistake in exercise.mistakes), *exercise.pairs()):
+        if _same(exercise, _outcomes(exercise, exercise.answer(*made), arguments), yours):
+            first, *second = made
             if second:
                 return first.name, f"Two things at once; this one first. {first.says} (Next: {second[0].name}.)"
             return first.name, first.says
-    for probe in (*probes.FIRST, *attempt.exercise.probes, *probes.LAST):
+    for probe in (*probes.FIRST, *exercise.probes, *probes.LAST):
         found = probe(attempt)
         if found:
             return found
-    agree = [case for mine, want, case in attempt.triples() if equal(mine, want, attempt.exercise.tolerance)]
+    agree = [case for mine, want, case in attempt.triples() if equal(mine, want, exercise.tolerance)]
     some = f" It is right on {'; '.join(agree)}: what is different there?" if agree else ""
     return None, f"No mistake that we know does this. Look at the place where the two first differ.{some}"

@@ -48,6 +48,8 @@ def _attention(q, k, v, mask=None, scale=lambda d_k: 1 / math.sqrt(d_k), axis=-1
         return weights, weights @ v
     if end == "context alone":
         return weights @ v
+    if end == "undivided":
+        return scores.exp() @ v, weights
     if end == "scores":
         return weights @ v, scores
     return weights @ {"keys": k, "queries": q}.get(end, v), weights
@@ -80,12 +82,13 @@ ATTENTION = Exercise(
     read=lambda value: tuple(value) if isinstance(value, list) else value,
     parts=("context", "weights"),
     look_at=1,
-    probes=(probes.hidden_weight, probes.row_sums, probes.wrong_scale),
+    probes=(probes.hidden_weight, probes.row_sums, probes.wrong_scale, probes.another_function),
     hints=(
         "Softmax of a row is exp of each score, divided by the sum of the row. Write these two as two lines first.",
         "A hidden key must have share 0, and must not be in the sum either. So: exp, then the mask, then the sum.",
         "The sum runs over keys, the last axis: shares.sum(dim=-1, keepdim=True). To turn k over, swap its last two "
-        "axes, transpose(-2, -1), whatever comes before them.",
+        "axes, transpose(-2, -1), whatever comes before them. In half precision all that you build must be half, "
+        "too: a mask of booleans multiplies without changing that.",
     ),
     mistakes=(
         Mistake(
@@ -194,6 +197,12 @@ ATTENTION = Exercise(
             change={"end": "scores"},
         ),
         Mistake(
+            "context-of-undivided-shares",
+            "The weights are right, but the context was made before the division: it takes the weights, not exp of the "
+            "scores.",
+            change={"end": "undivided"},
+        ),
+        Mistake(
             "keys-mixed",
             "The weights mix the keys. What is handed over once found are the values, v.",
             change={"end": "keys"},
@@ -224,12 +233,10 @@ def _causal_mask(n, diagonal=0, kind="bool", turn=False, upper=False):
 
 
 def _one_table(mask):
-    """A mask of whole numbers 0 and 1 is as good as bool; axes of size 1 in front do no harm."""
+    """Axes of size 1 in front do no harm."""
     if isinstance(mask, torch.Tensor):
         while mask.dim() > 2 and mask.size(0) == 1:
             mask = mask[0]
-        if mask.dtype in (torch.uint8, torch.int32, torch.int64) and mask.le(1).all() and mask.ge(0).all():
-            mask = mask.bool()
     return mask
 
 
@@ -273,8 +280,8 @@ CAUSAL_MASK = Exercise(
         ),
         Mistake(
             "not-bool",
-            "Right numbers, but a table of floats; wanted booleans, so that nobody adds it to scores. Compare, or call "
-            ".bool().",
+            "Right, but 0 and 1 as numbers; wanted booleans, which ~ turns over and nobody adds to scores. Compare, or "
+            "call .bool().",
             change={"kind": "float"},
         ),
         Mistake(

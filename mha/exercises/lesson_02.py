@@ -8,7 +8,7 @@ from mha.exercises.engine import Exercise, Mistake
 
 def looks_back(weights, k):
     T = weights.size(-1)
-    queries = torch.arange(k, T)  # the first k tokens have nobody k places back
+    queries = torch.arange(k, T, device=weights.device)  # the first k tokens have nobody k places back
     return weights[:, queries, queries - k].mean(dim=-1)  # (h, T, T) → (h, T − k) → (h,)
 
 
@@ -40,7 +40,16 @@ def _looks_back(weights, k, diagonal=lambda k: -k, over="pairs", heads="right", 
     elif over == "from 4":
         result = found[:, 4 - k :].mean(dim=-1)
     elif over == "up to k":
-        result = weights[:, k:].tril(-1).triu(-k).sum(dim=-1).mean(dim=-1) if k else found.mean(dim=-1)
+        result = weights.tril(-1).triu(-k)[:, k:].sum(dim=-1).mean(dim=-1) if k else found.mean(dim=-1)
+    elif over == "k and farther":
+        result = weights.tril(-k)[:, k:].sum(dim=-1).mean(dim=-1)
+    elif over == "T × T":
+        result = found.sum(dim=-1) / T**2
+    elif over == "argmax":
+        most = weights.argmax(dim=-1) == torch.arange(T, device=weights.device) - k
+        result = most[:, k:].float().mean(dim=-1)
+    elif over == "slice":
+        result = weights[:, k:, :-k].diagonal(0, 1, 2).mean(dim=-1)
     else:
         result = found.mean(dim=-1)
     return {"averaged": result.mean(), "largest": result.max(), "first": result[0]}.get(heads, result)
@@ -64,6 +73,7 @@ def _inputs():
         "4 heads, 4 tokens, k = 2": (draw(2, 4, 4), 2),
         "2 heads, 7 tokens, causal, k = 3": (causal / causal.sum(dim=-1, keepdim=True), 3),
         "2 heads, 5 tokens, k = 0": (draw(5, 2, 5), 0),
+        "1 head, 4 tokens, k = 3": (draw(6, 1, 4), 3),
     }
 
 
@@ -77,11 +87,13 @@ LOOKS_BACK = Exercise(
     inputs=_inputs,
     read=_one_tensor,
     cell="{:.3f}".format,
+    probes=(probes.cells_used,),
     hints=(
         "Take one head and k = 1. Which cell of row t is the token before it? In row 0?",
         "The cells (t, t − k) lie on a line parallel to the diagonal, below it. Index it with two lists of numbers, or "
         "with torch.diagonal and its offset.",
-        "Of T rows only T − k have such a cell: average over those.",
+        "Of T rows only T − k have such a cell: average over those. With k = 0 that is each token itself (and a slice "
+        "[:-k] is empty, as -0 is 0).",
     ),
     mistakes=(
         Mistake(
@@ -141,13 +153,34 @@ LOOKS_BACK = Exercise(
         Mistake("one-row", "This is one cell of row k; wanted a mean over rows.", change={"over": "row"}),
         Mistake(
             "whole-table",
-            "This is the mean of the whole table, which is 1/T for every head.",
+            "This is the mean of the whole table, or of whole rows: 1/T for every head, as each row sums to 1.",
             change={"over": "table"},
         ),
         Mistake(
             "up-to-k",
             "All the last k tokens were added up; wanted the one k places back.",
             change={"over": "up to k"},
+        ),
+        Mistake(
+            "all-further-back",
+            "The tokens farther back were added as well; wanted the one exactly k places back.",
+            change={"over": "k and farther"},
+        ),
+        Mistake(
+            "mean-over-the-table",
+            "The sum was divided by T · T, all cells of the table; only T − k of them are k places back.",
+            change={"over": "T × T"},
+        ),
+        Mistake(
+            "how-often-largest",
+            "This is how often that token gets the most weight; wanted the weight itself, on average.",
+            change={"over": "argmax"},
+        ),
+        Mistake(
+            "empty-slice",
+            "Right for k ≥ 1. At k = 0 the slice [:-k] is [:0], and empty: -0 is 0, no distance from the end. [:T - k] "
+            "says the same for every k.",
+            change={"over": "slice"},
         ),
         Mistake(
             "heads-averaged",

@@ -333,12 +333,15 @@ def _layer_inputs():
 
     causal = torch.ones(6, 6, dtype=torch.bool).tril()
     padding = (torch.arange(5) < torch.tensor([5, 3])[:, None])[:, None, None]  # (B, 1, 1, T)
+    per_head = torch.tensor([[[1, 0, 0], [0, 1, 1], [1, 1, 0]], [[1, 1, 0], [1, 0, 0], [0, 1, 1]]]).bool()[None]
     half = tuple(t.half() if isinstance(t, torch.Tensor) else t for t in draw(40, 2, 6, 12, 3))
     return {
         "x (2, 5, 12), 3 heads": draw(10, 2, 5, 12, 3),
         "x (3, 6, 10), 2 heads, a causal mask": (*draw(20, 3, 6, 10, 2), causal),
         "x (2, 5, 12), 2 heads, a padding mask": (*draw(30, 2, 5, 12, 2), padding),
         "x (2, 4, 8), 4 heads": draw(50, 2, 4, 8, 4),
+        "x (2, 3, 4), 1 head": draw(70, 2, 3, 4, 1),
+        "x (1, 3, 6), 2 heads, a mask per head (1, 2, 3, 3)": (*draw(60, 1, 3, 6, 2), per_head),
         "x (2, 6, 12), 3 heads, half precision, a causal mask": (*half, causal),
     }
 

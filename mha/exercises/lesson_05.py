@@ -30,6 +30,8 @@ def _to_torch_mask(mask, turn="right", fold="right", end="right"):
                 blocked = blocked[:, 0]
             elif fold == "flat":
                 blocked = blocked.flatten()
+            elif fold == "squeezed":
+                blocked = blocked.squeeze()
             else:
                 blocked = blocked[:, 0, 0]
         elif fold == "head 0":
@@ -64,6 +66,9 @@ def _mask_inputs():
         "a mask per head (2, 3, 4, 5)": (torch.rand(2, 3, 4, 5, generator=rand) < 0.6,),
         "a mask per head (2, 2, 3, 4)": (torch.rand(2, 2, 3, 4, generator=rand) < 0.6,),
         "a mask per head (2, 3, 1, 5), one query": (torch.rand(2, 3, 1, 5, generator=rand) < 0.6,),
+        "a padding mask (1, 1, 1, 6), one text": ((torch.arange(6) < 4)[None, None, None],),
+        "a mask per head (1, 2, 3, 4), one text": (torch.rand(1, 2, 3, 4, generator=rand) < 0.6,),
+        "a mask of one query (1, 5)": (torch.tensor([[True, True, False, True, True]]),),
         "a mask with a cache (3, 5)": (torch.ones(3, 5, dtype=torch.bool).tril(2),),
     }
 
@@ -89,7 +94,7 @@ TO_TORCH_MASK = Exercise(
     mistakes=(
         Mistake(
             "not-turned-over",
-            "The shapes are right and the meaning is not: True must mean blocked now.",
+            "The shapes are right and the meaning is not: True (or −∞) must stand on what is blocked.",
             change={"turn": "not"},
         ),
         Mistake(
@@ -118,6 +123,12 @@ TO_TORCH_MASK = Exercise(
             change={"fold": "flat"},
         ),
         Mistake(
+            "squeezed",
+            "squeeze takes away every axis of size 1: with one text the batch axis goes, too, and (1, 1, 1, S) becomes "
+            "(S,). Name the axes: [:, 0, 0].",
+            change={"fold": "squeezed"},
+        ),
+        Mistake(
             "head-0-for-all",
             "Only head 0's table is kept; wanted one for each head, (B·h, T, S).",
             change={"fold": "head 0"},
@@ -136,12 +147,14 @@ TO_TORCH_MASK = Exercise(
         Mistake("transposed", "Queries and keys changed places: rows stay queries.", change={"end": "turned"}),
         Mistake(
             "floats-of-0-and-1",
-            "A table of numbers is *added* to the scores there: 1 adds 1 and blocks nothing. Use booleans, or −∞.",
+            "Numbers 0 and 1 block nothing: as floats they are *added* to the scores, whole ones are refused. Return "
+            "booleans, ~mask, or a table of 0 and −∞.",
             change={"end": "float"},
         ),
         Mistake(
             "floats-not-turned-over",
-            "A table of numbers is *added* to the scores there: 1 on what may be seen blocks nothing. Use ~mask.",
+            "Numbers 0 and 1 block nothing (floats are *added* to the scores, whole ones refused), and 1 stands on "
+            "what may be seen. Use ~mask.",
             change={"end": "0 and 1 turned"},
         ),
     ),

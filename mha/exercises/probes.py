@@ -6,11 +6,12 @@ A probe takes an `Attempt` and returns (name, sentence), or None where it has no
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from unittest import mock
 
 import torch
 
-from mha.exercises.compare import Odd, Raised, describe, pairs, plain
+from mha.exercises.compare import Odd, Raised, describe, equal, pairs, plain
 from mha.exercises.sandbox import run
 
 
@@ -45,8 +46,13 @@ def wrong_type(attempt):
     for mine, want, _ in attempt.triples():
         if mine is None:
             return "returns-nothing", f"Your function returns None, wanted {describe(want)}: is a return missing?"
+        if isinstance(mine, tuple) and isinstance(want, tuple) and len(mine) != len(want):
+            says = f"Your function returns {len(mine)} results, wanted {len(want)}."
+            return "wrong-number-of-results", f"{says} (chunk and split cut axis 0 unless dim= says another.)"
         if not isinstance(mine, Raised) and _kind(mine) != _kind(want):
-            return "wrong-type", f"Your function returns {describe(mine)}, wanted {describe(want)}."
+            made = isinstance(mine, list) and isinstance(want, torch.Tensor)
+            way = " torch.stack makes one tensor of several, torch.tensor one of numbers." if made else ""
+            return "wrong-type", f"Your function returns {describe(mine)}, wanted {describe(want)}.{way}"
     return None
 
 
@@ -61,30 +67,67 @@ def _kind(value):
 
 
 # By a part of torch's or Python's message: a name, and what helps.
+VIEW = "view size is not compatible"
 NO_FIT = ("shapes-do-not-meet", "Two shapes do not fit each other. Write its shape beside each line.")
+ONE_NUMBER = (
+    "not-one-number",
+    "A plain number is needed where a whole tensor was given. The functions of math take one number; a tensor has "
+    "its own: x.exp(), x.sqrt().",
+)
+TUPLE = (
+    "tuple-not-unpacked",
+    "That is a tuple, several results still together, as from chunk, or from an attention function that returns "
+    "(context, weights). Take it apart: a, b = …",
+)
+MIXED = (
+    "dtypes-mixed",
+    "Two tensors of different precision meet. One input is in half precision (float16), and something has become "
+    "float32: a table made by torch.zeros or torch.where(mask, 0., …), a .float()? .to(v.dtype) brings it back.",
+)
 ERRORS = {
-    "view size is not compatible": (
+    "same dtype": MIXED,
+    "expected scalar type": MIXED,
+    "dtypes match": MIXED,
+    "nobody can answer": (
+        "nobody-to-ask",
+        "Neither a debugger nor input() works inside check: call your function yourself, in a cell, and look there.",
+    ),
+    "'tuple'": TUPLE,
+    "Tensor, not tuple": TUPLE,
+    "integers or slices, not tuple": ("not-a-tensor", "Lists and ranges take one index: a tensor (arange) takes two."),
+    "is ambiguous": (
+        "truth-of-a-tensor",
+        "Python's not, and, or, if ask for one yes or no, and a tensor has many. Cell by cell work ~, &, |; whether "
+        "there is a mask at all asks: mask is not None.",
+    ),
+    VIEW: (
         "view-refuses",
         "view needs numbers that lie in the order of the axes; after a transpose, or in a part that chunk has cut, "
-        "they may not. reshape copies them. But first ask whether the axes are named in the order in which they lie: "
-        "a transpose that is deleted, or one too few, gives the right shape and wrong numbers.",
+        "they may not, and reshape copies them. But with reshape in its place the numbers are still wrong: are the "
+        "axes named in the order in which they lie?",
     ),
     "is invalid for input of size": (
         "sizes-do-not-multiply",
         "The sizes you ask for do not multiply to what the tensor holds. Which letter is which size? Print x.shape.",
     ),
+    "invalid shape dimension": ("sizes-do-not-multiply", "A size can be -1, worked out from the others, but not less."),
     "value cannot be converted to type": (
         "too-low-for-half-precision",
         "Right in float32, but half precision has no number as low as the one you hide with. Use float('-inf'), or "
         "torch.finfo(scores.dtype).min.",
     ),
-    "Subtraction, the `-` operator": ("minus-on-booleans", "torch does not subtract booleans: ~mask turns them over."),
+    "the `-` operator": ("minus-on-booleans", "Booleans have no minus: ~mask turns them over."),
+    "to be equal size": (
+        "pieces-of-several-sizes",
+        "The pieces are not equally long: chunk and split cut axis 0 unless dim= says another.",
+    ),
     "positional argument": ("wrong-signature", "It takes other arguments than the exercise hands over."),
     "is not defined": ("name-not-defined", "Nothing has that name here: a slip of spelling, or a missing import?"),
     "Dimension out of range": ("no-such-axis", "It names an axis that the tensor does not have. Count from the end."),
     "cannot be multiplied": (
         "shapes-do-not-meet",
-        "The inner sizes of a product differ. nn.Linear stores (out, in), so the input meets the matrix transposed.",
+        "The inner sizes of a product differ: in a @ b, the last axis of a meets the last but one of b. (What is "
+        "stored as in nn.Linear, (out, in), is met transposed.)",
     ),
     "must match": NO_FIT,
     "must be the same": NO_FIT,
@@ -95,7 +138,10 @@ ERRORS = {
     "batch1 tensor": ("shapes-do-not-meet", "In a @ b, the last axis of a meets the last but one of b."),
     "not broadcastable": NO_FIT,
     "NoneType": ("none-used", "Something is None where a tensor is needed: mask is None unless one is given."),
-    "values to unpack": ("wrong-number-of-axes", "More or fewer names than parts: print what you unpack."),
+    "values to unpack": (
+        "wrong-number-of-axes",
+        "More or fewer names than parts: print what you unpack. (chunk and split cut axis 0 unless dim= says another.)",
+    ),
     "invalid combination of arguments": (
         "wrong-arguments",
         "That function takes other arguments, or in another order.",
@@ -104,11 +150,8 @@ ERRORS = {
         "not-a-size",
         "A size must be a whole number: / gives a float, // does not; or is a tensor among them?",
     ),
-    "only one element tensors": ("not-a-size", "A plain number is needed where a whole tensor was given."),
-    "same dtype": (
-        "dtypes-mixed",
-        "Two tensors of different precision meet: one input is in half precision. mask.to(x.dtype) would keep it.",
-    ),
+    "only one element tensors": ONE_NUMBER,
+    "cannot be converted to Scalar": ONE_NUMBER,
     "only implemented on integer and Boolean": ("not-a-mask", "~ turns booleans over: was the mask meant?"),
     "out of bounds": ("index-out-of-range", "It asks for a part that is not there: print the shape."),
     "list index out of range": ("index-out-of-range", "It asks for a part that is not there: print the length."),
@@ -134,16 +177,26 @@ def raised(attempt):
         if isinstance(said, Raised):
             inside, said = said.inside, said.rstrip(".")
             for part, (name, help) in ERRORS.items():
-                if part in said and name == "wrong-signature" and inside:
-                    name, help = (
-                        "wrong-arguments",
-                        "A call inside your function is given arguments that it does not take.",
-                    )
-                if part in said:
-                    wanted = f" Wanted: ({', '.join(attempt.exercise.names)})." if name == "wrong-signature" else ""
-                    return name, f"On {description} your function raised {said}. {help}{wanted}"
+                if part not in said:
+                    continue
+                if name == "wrong-signature" and inside:
+                    name, help = "wrong-arguments", "A call inside your function is given what it does not take."
+                if part == VIEW and _reshape_is_right(attempt):
+                    help = "All is right but this word: reshape copies where view refuses (or .contiguous() before it)."
+                wanted = f" Wanted: ({', '.join(attempt.exercise.names)})." if name == "wrong-signature" else ""
+                return name, f"On {description} your function raised {said}. {help}{wanted}"
             return None, f"On {description} your function raised {said}."
     return None
+
+
+def _reshape_is_right(attempt):
+    def reshaping(*arguments):
+        with mock.patch.object(torch.Tensor, "view", torch.Tensor.reshape):
+            return attempt.answer(*arguments)
+
+    other = replace(attempt, answer=reshaping)
+    again = [other.call(*arguments) for arguments in attempt.exercise.inputs().values()]
+    return all(equal(mine, want, attempt.exercise.tolerance) for mine, want in zip(again, attempt.wanted, strict=True))
 
 
 def wrong_shape(attempt):
@@ -153,6 +206,8 @@ def wrong_shape(attempt):
                 turned = a.dim() == b.dim() and sorted(a.shape) == sorted(b.shape)
                 name, more = ("axes-in-another-order", ": the right sizes in another order") if turned else ("", "")
                 says = f"The result has shape {tuple(a.shape)}, wanted {tuple(b.shape)}{more}, on {description}."
+                if a.dim() < b.dim() and a.shape == tuple(size for size in b.shape if size != 1):
+                    says += " Is there a squeeze? It takes away every axis of size 1."
                 return name or "wrong-shape", says
     return None
 
@@ -160,8 +215,8 @@ def wrong_shape(attempt):
 def not_a_number(attempt):
     for mine, want, case in attempt.triples():
         if any(a.isnan().any() and not b.isnan().any() for a, b in pairs(mine, want)):
-            why = "0 / 0, ∞ − ∞, exp of a score that is too large, or a row in which every score is −∞"
-            return "nan", f"On {case} there is NaN in the result: {why}."
+            why = "0 / 0 (so the mean of nothing, the spread of one number), ∞ − ∞, or a row of scores that are all −∞"
+            return "nan", f"On {case} there is NaN in the result. It comes from {why}."
     return None
 
 
@@ -231,6 +286,18 @@ def wrong_scale(attempt):
     return _name_the_scale(factors, {"d_k": lambda d_k: d_k} | sizes)
 
 
+def another_function(attempt):
+    """With scores 2, 1, −1: whether the weights of a row are those that exp makes."""
+    k = torch.tensor([[4.0, 0, 0, 0], [2, 0, 0, 0], [-2, 0, 0, 0]])
+    value = attempt.call(torch.tensor([[1.0, 0, 0, 0]]), k, torch.eye(3))
+    if not isinstance(value, tuple) or len(value) != 2 or value[1].shape != (1, 3) or not value[1][0, 1]:
+        return None
+    ratio = (value[1][0, 0] / value[1][0, 1]).item()
+    if abs(ratio - math.e) < 1e-3:
+        return None
+    return "not-exponential", f"A score of 2 weighs {ratio:.4g} times as much as a score of 1; exp makes it e = 2.718."
+
+
 def _log_ratio(yours, wanted):
     """How many times too large the scores are, if that is all that is wrong; else None."""
     if yours.shape != wanted.shape or not (yours > 0).all():
@@ -245,6 +312,8 @@ def _name_the_scale(factors, sizes):
     """factors {d_k: how many times too large the scores were}; sizes {what may stand in its place: of d_k}."""
     if None in factors.values() or all(abs(factor - 1) < 1e-3 for factor in factors.values()):
         return None
+    if all(abs(factor + 1) < 1e-2 for factor in factors.values()):
+        return "wrong-sign", "The scores have the wrong sign: what fits best gets the least weight."
     for (what, size), power in itertools.product(sizes.items(), (0.5, -0.5, 1, -1, 0.25, -0.25)):
         if all(abs(factor / (math.sqrt(d_k) * size(d_k) ** -power) - 1) < 1e-2 for d_k, factor in factors.items()):
             root = {0.5: f"the root of {what}", 1: what}.get(power, f"{what} to the power of {power}")
@@ -258,7 +327,7 @@ def _name_the_scale(factors, sizes):
             "The scores are not divided by anything: log-ratios of two weights are √d_k times too large.",
         )
     divisors = [math.sqrt(d_k) / factor for d_k, factor in factors.items()]
-    if max(divisors) / min(divisors) - 1 < 1e-2:
+    if abs(max(divisors) / min(divisors) - 1) < 1e-2:
         return "wrong-scale", f"The scores are divided by {divisors[0]:.4g} whatever d_k is; wanted √d_k."
     said = ", ".join(f"{factor:.4g} at d_k = {d_k}" for d_k, factor in factors.items())
     return "wrong-scale", f"The scores come out multiplied by {said}; wanted by 1: look at what you divide by."
@@ -277,6 +346,38 @@ def wrong_cells(attempt):
         ):
             if cells.any():
                 return name, f"On {case}, query {{0}} {verb}.".format(*cells.nonzero()[0].tolist())
+    return None
+
+
+def cells_used(attempt):
+    """For numbers (h,) that are linear in weights (h, T, T): which cells of head 0's table count, and how much."""
+    T, k = 5, 2
+    wanted = {(t, t - k): 1 / (T - k) for t in range(k, T)}
+    used = {}
+    for t, s in itertools.product(range(T), range(T)):
+        table = torch.zeros(2, T, T)
+        table[0, t, s] = 1
+        value = attempt.call(table, k)
+        if not isinstance(value, torch.Tensor) or value.shape != (2,) or value.isnan().any():
+            return None
+        if value[0]:
+            used[t, s] = value[0].item()
+    other = _random(0, 2, T, T)
+    if abs(attempt.call(other, k)[0] - sum(share * other[0][cell] for cell, share in used.items())) > 1e-4:
+        return None  # no weighted sum of cells
+    extra, missing = ([cell for cell in one if cell not in other] for one, other in ((used, wanted), (wanted, used)))
+    if extra and len(extra) < T * T // 2:
+        many = f" and {len(extra) - 1} more that should not" if len(extra) > 1 else ", which should not"
+        return "cells-too-many", f"With {T} tokens and k = {k}, cell {extra[0]} counts (query, key){many}."
+    if missing:
+        return (
+            "cells-missing",
+            f"With {T} tokens and k = {k}, cell {missing[0]} (query, key) does not count; it should.",
+        )
+    for cell, share in wanted.items():
+        if not extra and abs(used[cell] - share) > 1e-4:
+            says = f"The right cells, but with {T} tokens and k = {k} each counts {used[cell]:.3f}, wanted 1/{T - k}"
+            return "wrong-share", f"{says}: a mean over the T − k tokens that have somebody there."
     return None
 
 
@@ -453,7 +554,7 @@ def formula(attempt):
 
 def _sum(terms):
     """{term: factor} as it would be written."""
-    words = [f"{abs(factor):g}·{term}".removesuffix("·1") for term, factor in terms.items()]
+    words = [f"{abs(factor):g}·{term}".removesuffix("·1").replace("·1·", "·") for term, factor in terms.items()]
     signs = ["+" if factor > 0 else "−" for factor in terms.values()]
     return " ".join(f"{sign} {word}" for sign, word in zip(signs, words, strict=True)).removeprefix("+ ")
 

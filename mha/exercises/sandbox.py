@@ -1,25 +1,52 @@
-"""Run somebody's function so that it cannot hurt the lesson by raising, looping, printing or meddling."""
+"""Run somebody's function so that it cannot hurt the lesson by raising, looping, printing or meddling.
+
+On Linux all that an answer does happens in a forked child (`apart`), which is ended when one call takes too long,
+wherever it hangs; nothing of it reaches the kernel.  Elsewhere there is no safe fork (none on Windows; libraries of
+macOS do not bear it; a child cannot use a CUDA that began before it), so that an answer runs in the kernel itself:
+it is stopped between two of its operations, but not in one long call (`time.sleep(100)`), nor where a bare `except`
+catches the stop.  There, interrupt the kernel.
+"""
 
 import contextlib
+import faulthandler
+import gc
 import io
+import itertools
+import linecache
+import logging
+import multiprocessing
 import os
 import random
+import re
+import signal
 import sys
+import tempfile
 import time
 import traceback
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import torch
 
 SECONDS = 5
 # Code from these folders (the standard library, packages, this one) is nobody's answer: not timed, not shown.
-FOREIGN = tuple(str(Path(file).parent) for file in (os.__file__, Path(torch.__file__).parent, Path(__file__).parent))
+FOREIGN = (str(Path(os.__file__).parent), str(Path(__file__).parent), "<frozen")
+PACKAGES = ("site-packages", "dist-packages")
+PATCHABLE = (torch, torch.Tensor, torch.nn.functional)
+_alarm = None  # in a child: the file for the lines of an answer that takes too long
+_functions = {}  # while an answer is checked: what stood in PATCHABLE before
 
 
-class TooLong(BaseException):
-    """Raised in a function that runs on and on.  Not an Exception, so that `except Exception` lets it through."""
+class Stopped(BaseException):
+    """An answer that took too long, or, with the exit code, one that ended its process; `lines` are its own.
+
+    Not an Exception, so that `except Exception` lets it through.
+    """
+
+    def __init__(self, lines="", code=None):
+        self.lines, self.code = lines, code
 
 
 @dataclass
@@ -33,13 +60,82 @@ class Outcome:
     changed: tuple = ()
 
 
+def forks():
+    """Whether an answer runs in a child, which can be stopped whatever it does."""
+    return sys.platform == "linux" and not torch.cuda.is_available()
+
+
+def apart(work):
+    """The value of work(), from a forked child where that is safe, else from here.  May raise Stopped."""
+    if not forks():
+        with _alone():
+            return work()
+    context = multiprocessing.get_context("fork")
+    receive, send = context.Pipe(duplex=False)
+    with tempfile.TemporaryFile("w+") as alarm, receive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a fork beside threads: the child needs none of them
+        child = context.Process(target=_child, args=(work, send, alarm))
+        child.start()
+        send.close()
+        try:
+            while not receive.poll(0.2) and child.is_alive():
+                pass
+            if receive.poll():
+                return receive.recv()
+            raise EOFError
+        except EOFError:  # it ended without a word
+            child.join()
+            alarm.seek(0)
+            text = alarm.read()
+            raise Stopped(_alarm_lines(text), None if text else child.exitcode) from None
+        finally:
+            child.kill()
+            child.join()
+
+
+def _child(work, send, alarm):
+    global _alarm
+    _alarm = alarm
+    gc.freeze()  # nothing that came from the parent is looked through, and so copied, again
+    faulthandler.disable()  # a crash is told by the parent
+    logging.disable()  # such as a kernel's, of pictures that a child cannot send
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt by hand is for the parent
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nowhere, stream)
+    with _alone():
+        send.send(work())
+    os._exit(0)
+
+
+@contextlib.contextmanager
+def _alone():
+    """One thread, as OpenMP does not survive a fork and two would fight for a busy machine; and nobody to ask."""
+    global _functions
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    _functions = {owner: dict(vars(owner)) for owner in PATCHABLE}
+    doors = ("builtins.input", "sys.breakpointhook", "bdb.Bdb.set_trace")
+    try:
+        with contextlib.ExitStack() as stack:
+            for door in doors:
+                stack.enter_context(mock.patch(door, _nobody))
+            yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _nobody(*arguments, **options):
+    raise RuntimeError("nobody can answer inside check")
+
+
 def run(function, arguments, names, seconds=SECONDS, shaken=False):
     """Call function(*arguments) with copies, and put back whatever it changes.  `names` names the arguments.
 
     A module is called in eval mode; `shaken` starts the random streams elsewhere.  Only an interrupt by hand
-    gets out of here.
+    gets out of here, and Stopped.
     """
-    given, printed, outcome = [_copy(value) for value in arguments], io.StringIO(), Outcome()
+    given, printed, outcome = [_copied(value) for value in arguments], _Page(), Outcome()
     training = getattr(function, "training", False)
     before = _state()
     if shaken:
@@ -52,7 +148,12 @@ def run(function, arguments, names, seconds=SECONDS, shaken=False):
             warnings.simplefilter("ignore")
             with _deadline(seconds):
                 outcome.value = function(*given)
-    except (Exception, SystemExit, TooLong) as error:
+    except Stopped as stop:
+        stop.lines = _own_lines(stop)
+        raise
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and _alarm is None:
+            raise
         outcome.error, outcome.lines = error, _own_lines(error)
     finally:
         if isinstance(function, torch.nn.Module):
@@ -67,13 +168,28 @@ def run(function, arguments, names, seconds=SECONDS, shaken=False):
     return outcome
 
 
-def _copy(value):
+def _copied(value):
+    """A tensor's copy; anything else as it is."""
     return value.clone() if isinstance(value, torch.Tensor) else value
+
+
+class _Page(io.StringIO):
+    """What is printed, up to a length; it cannot be closed."""
+
+    def write(self, text):
+        return super().write(text[: max(0, 2000 - self.tell())])
+
+    def close(self):
+        pass
 
 
 @contextlib.contextmanager
 def _deadline(seconds):
-    """Raise TooLong at the first of the learner's operations that begins after so many seconds."""
+    """In a child, end it after so many seconds; else raise Stopped at the first operation that begins later."""
+    if _alarm is not None:
+        faulthandler.dump_traceback_later(seconds, file=_alarm, exit=True)  # set anew by the next call
+        yield
+        return
     end, tracer = time.monotonic() + seconds, sys.gettrace()
 
     def at_call(frame, event, argument):
@@ -84,7 +200,7 @@ def _deadline(seconds):
 
     def at_operation(frame, event, argument):
         if time.monotonic() > end:
-            raise TooLong
+            raise Stopped
         return at_operation
 
     sys.settrace(at_call)
@@ -95,30 +211,48 @@ def _deadline(seconds):
 
 
 def _foreign(file):
-    return file.startswith(FOREIGN) or file.startswith("<frozen")
+    return file.startswith(FOREIGN) or any(part in PACKAGES for part in Path(file).parts)
 
 
 def _own_lines(error):
     """The learner's own lines of a traceback, one per call; empty where the call itself failed."""
-    own = [frame for frame in traceback.extract_tb(error.__traceback__) if not _foreign(frame.filename)]
-    return "\n".join(f"line {frame.lineno}, in {frame.name}: {frame.line}" for frame in own[-3:])
+    return _lines((f.filename, f.lineno, f.name) for f in traceback.extract_tb(error.__traceback__))
 
 
-def _state():
-    """What a function may change behind our back: random streams first, then torch's settings by name."""
-    settings = {
+def _alarm_lines(text):
+    """The same from what faulthandler writes, the latest call first."""
+    found = re.findall(r'File "(.*)", line (\d+) in (.*)', text)
+    inside = list(itertools.takewhile(lambda call: call[0] != __file__, found))
+    return _lines((file, int(line), name) for file, line, name in reversed(inside))
+
+
+def _lines(calls):
+    own = [
+        f"line {line}, in {name}: {linecache.getline(file, line).strip()[:200]}"
+        for file, line, name in calls
+        if not _foreign(file)
+    ]
+    return "\n".join(own[-3:])
+
+
+def _settings():
+    return {
         "torch's default dtype": torch.get_default_dtype(),
         "whether torch keeps gradients": torch.is_grad_enabled(),
         "torch's default device": torch.empty(0).device,
         "the random seed": torch.initial_seed(),
     }
-    return torch.get_rng_state(), random.getstate(), settings
+
+
+def _state():
+    """What a function may change behind our back: random streams, torch's settings by name."""
+    return torch.get_rng_state(), random.getstate(), _settings()
 
 
 def _restore(before):
-    """Put everything back, and name the settings that had to be."""
+    """Put everything back, and name what had to be."""
     rng, pseudo, settings = before
-    now = _state()[-1]
+    patched, now = list(_patch_back()), _settings()
     torch.set_default_dtype(settings["torch's default dtype"])
     torch.set_grad_enabled(settings["whether torch keeps gradients"])
     if now["torch's default device"] != settings["torch's default device"]:
@@ -126,4 +260,18 @@ def _restore(before):
         torch.set_default_device(None if old.type == "cpu" else old)
     torch.set_rng_state(rng)
     random.setstate(pseudo)
-    return [name for name in settings if now[name] != settings[name]]
+    return [*patched, *(name for name in settings if now[name] != settings[name])]
+
+
+def _patch_back():
+    for owner, old in _functions.items():
+        now = vars(owner)
+        if now == old:
+            continue
+        for name in old:
+            if now.get(name) is not old[name]:
+                setattr(owner, name, old[name])
+                yield f"{owner.__name__}.{name}"
+        for name in now.keys() - old.keys() if owner is torch.Tensor else ():  # it hides one that is inherited
+            delattr(owner, name)
+            yield f"{owner.__name__}.{name}"
