@@ -942,14 +942,14 @@ def test_a_librarys_lines_are_not_the_learners_and_its_message_is_whole(tmp_path
 
 
 def test_a_first_wrong_answer_does_not_wait():
-    """Three in a row, whatever else this machine does: the quickest of them."""
+    """Seconds of a processor, whatever else this machine does; the quickest of three."""
     for id in ("1.1", "3.3", "6.3"):
         times = []
         for _ in range(3):
-            start = time.perf_counter()
+            start = sum(os.times()[:4])  # with those of ended children
             assert check(id, lambda *inputs: inputs[0]).status == "wrong"
-            times.append(time.perf_counter() - start)
-        assert min(times) < 0.6, (id, times)
+            times.append(sum(os.times()[:4]) - start)
+        assert min(times) < 0.5, (id, times)
 
 
 def test_what_an_answer_prints_is_caught_and_shown():

@@ -243,6 +243,8 @@ def _unsteady(exercise, answer, case, first, seconds):
         again = _read(exercise, outcome.value, outcome.error)
         if _same(exercise, [again], [first]):
             continue
+        if isinstance(again, Raised) and isinstance(first, Raised):
+            continue  # it fails both times, if in other words
         if isinstance(again, Raised):
             says = f"The first call went well; the same call again raised {again.rstrip('.')}."
             return "keeps-state", f"{says} Does it delete or use up something that it needs again?"

@@ -6,6 +6,7 @@ import torch
 
 from mha.exercises import probes
 from mha.exercises.engine import Exercise, Mistake
+from mha.exercises.lesson_01 import ATTENTION
 
 
 def split_heads(x, num_heads):
@@ -346,6 +347,10 @@ def _layer_inputs():
     }
 
 
+OF_ATTENTION = [
+    mistake for mistake in ATTENTION.mistakes if "hide" in mistake.change or mistake.change.get("axis", 1) in (-2, None)
+]
+
 MULTI_HEAD_ATTENTION = Exercise(
     "3.3",
     "multi_head_attention",
@@ -457,43 +462,12 @@ MULTI_HEAD_ATTENTION = Exercise(
             "The scores are divided by √T, the number of tokens; wanted √d_k.",
             change={"scale": "√T"},
         ),
-        Mistake("mask-ignored", "The mask changes nothing: hidden tokens still speak.", change={"hide": "ignored"}),
-        Mistake(
-            "mask-inverted",
-            "The mask is upside down: tokens see what they may not, and nothing else. True = may attend.",
-            change={"hide": "inverted"},
-        ),
-        Mistake(
-            "mask-after-softmax",
-            "The mask was multiplied in after softmax: rows sum to less than 1. Hide before, or divide again.",
-            change={"hide": "after"},
-        ),
-        Mistake(
-            "mask-added",
-            "The mask was added to the scores: True counts as 1, and nothing is hidden.",
-            change={"hide": "added"},
-        ),
-        Mistake(
-            "hidden-scores-zero",
-            "Hidden scores were set to 0, and e⁰ is 1: they still take a share. It takes −∞.",
-            change={"hide": "zeroed"},
-        ),
-        Mistake(
-            "too-low-for-half-precision",
-            "Right in float32, but half precision ends at −65504, and −1e9 does not fit. Use float('-inf').",
-            change={"hide": "minus 1e9"},
-        ),
-        Mistake(
-            "softmax-over-queries",
-            "Softmax ran over the queries: columns sum to 1, rows do not. Normalise over keys, axis -1.",
-            change={"axis": -2},
-        ),
+        *OF_ATTENTION,
         Mistake(
             "softmax-over-heads",
             "Softmax ran over axis 1, the heads: they compete for attention. Normalise over keys, axis -1.",
             change={"axis": 1},
         ),
-        Mistake("no-softmax", "Values are mixed by plain scores: softmax is missing.", change={"axis": None}),
         Mistake(
             "not-transposed-back",
             "Merged without transposing back: row 0 holds several tokens of head 0, and under a causal mask the future "
