@@ -76,9 +76,12 @@ class View:
             display(self.still())
         except Exception as error:  # the view itself may well work
             print(_failed("The still picture", error))
-        words = f"[{self.name}: run this cell for a view that you can move; above is its still picture]"
+        # Said beside the view and not only in its place: JupyterLab shows an error there, once the kernel has gone.
+        print(
+            f"[{self.name}: run this cell for a view that you can move, if none is below; above is its still picture]"
+        )
         model = {"version_major": 2, "version_minor": 0, "model_id": self.box.model_id}
-        display({"application/vnd.jupyter.widget-view+json": model, "text/plain": words}, raw=True)
+        display({"application/vnd.jupyter.widget-view+json": model, "text/plain": f"[{self.name}]"}, raw=True)
 
 
 def heads(weights, tokens, key_tokens=None, layer_names=None, batch=None):

@@ -167,6 +167,16 @@ class Lesson:
         self.page.wait_for_selector(".jp-Dialog", state="detached")
         self.wait_for_idle()
 
+    def save_and_end(self):
+        """Store the notebook, end its kernel and close the page."""
+        self.menu("File", "docmanager:save")
+        self.page.wait_for_timeout(1000)
+        self.page.evaluate(
+            """async () => { for (const session of await (await fetch('/api/sessions?token=t')).json())
+                                await fetch(`/api/sessions/${session.id}?token=t`, { method: 'DELETE' }) }"""
+        )
+        self.close()
+
     def errors(self):
         """The error outputs on the page."""
         return self.page.locator(

@@ -206,3 +206,15 @@ def test_every_control_is_reached_by_tab_and_moved_by_keys(open_lesson):
         lesson.page.keyboard.press("Tab")
     # head, query and show, there and back; as lines; "minus head" is grey until a difference is shown
     assert moved == ["noUi-handle"] * 6 + ["INPUT"]
+
+
+def test_without_its_kernel_a_trusted_view_leaves_the_way_out_in_words(lab):
+    first = Lesson(*lab, "views.ipynb")
+    first.run_all()
+    first.save_and_end()
+    later = Lesson(*lab, "views.ipynb")
+    later.page.wait_for_function("document.querySelector('.jp-Notebook').textContent.includes('model not found')")
+    words = later.cell(1).inner_text()
+    assert "[mask: run this cell for a view that you can move, if none is below" in words
+    assert not later.cells_with_views() and later.cell(1).locator("img").count() == 1
+    later.close()
