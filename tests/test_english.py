@@ -100,6 +100,38 @@ def test_reading_and_vectors(ours):
     torch.testing.assert_close(alone, far, atol=1e-5, rtol=1e-5)
 
 
+@needs_model
+def test_lengths_are_those_of_what_each_token_hands_on(ours, theirs):
+    """Token by token, from transformers' own layers: what a head adds if all its weight lies on one token."""
+    (encoder, tokenizer), (model, their_tokenizer) = ours, theirs
+    lengths = english.value_lengths(encoder, tokenizer, SENTENCES[0])
+    assert lengths.shape == (6, 12, 9) and not encoder.layers[0].attention.qkv._forward_pre_hooks
+    with torch.no_grad():
+        hidden = model(**their_tokenizer(SENTENCES[0], return_tensors="pt"), output_hidden_states=True).hidden_states
+        for layer, head, token in ((0, 2, 0), (1, 3, 4), (5, 11, 8)):
+            attention = model.encoder.layer[layer].attention
+            value = attention.self.value(hidden[layer])[0, token]
+            one = torch.zeros(384)
+            one[32 * head : 32 * (head + 1)] = value[32 * head : 32 * (head + 1)]
+            wanted = (attention.output.dense(one) - attention.output.dense(torch.zeros(384))).norm()
+            assert lengths[layer, head, token] == pytest.approx(wanted.item(), rel=1e-4)
+
+
+def test_what_is_written_is_weight_times_length():
+    weights = torch.tensor([[[0.5, 0.5, 0.0], [0.2, 0.2, 0.6]]])  # (1, 2, 3)
+    found = english.written(weights, torch.tensor([[0.0, 2.0, 1.0]]))
+    torch.testing.assert_close(found, torch.tensor([[[0.0, 1.0, 0.0], [0.0, 0.4, 0.6]]]))
+    torch.testing.assert_close(english.written(weights, torch.full((1, 3), 7.0)), weights)  # equal lengths: no change
+
+
+@needs_model
+def test_the_stored_lengths_are_the_models(ours):
+    encoder, tokenizer = ours
+    for tokens, lengths in english.stored_lengths():
+        text = tokenizer.pieces.decode(tokenizer.pieces.encode(" ".join(tokens[1:-1])).ids)
+        torch.testing.assert_close(english.value_lengths(encoder, tokenizer, text), lengths, atol=5e-3, rtol=2e-3)
+
+
 class LearnersAttention(nn.Module):
     """The class of lesson 03, with the biases that this model has."""
 

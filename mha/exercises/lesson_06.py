@@ -562,8 +562,8 @@ def _not_everywhere(attempt):
     if not fooled:
         return None
     return "not-for-every-T", (
-        f"The detector is fooled on {' and '.join(fooled)}, but not on the rest. Sentences differ in length: where does "
-        "the last mark stand, whatever T is?"
+        f"The detector is fooled on {' and '.join(fooled)}, but not on the rest. Sentences differ in length: where "
+        "does the last mark stand, whatever T is?"
     )
 
 
