@@ -852,7 +852,9 @@ def test_closed_streams_and_long_prints(place):
 
 
 @pytest.mark.parametrize(
-    "ask", [pdb.set_trace, breakpoint, lambda: input("n? "), lambda: pdb.Pdb().set_trace()], ids=str
+    "ask",
+    [pdb.set_trace, breakpoint, lambda: input("n? "), lambda: pdb.Pdb().set_trace()],
+    ids=["set_trace", "breakpoint", "input", "own"],
 )
 def test_nobody_is_asked_inside_check(place, ask):
     def answer(n):
