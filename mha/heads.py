@@ -206,7 +206,7 @@ def planted_heads(tokens, kinds, strength, heads=1, causal=False, seed=0, spread
         table = (named[kind] if isinstance(kind, str) else np.asarray(kind, dtype=bool) & seen).astype(float)
         pattern += table / np.maximum(table.sum(axis=-1, keepdims=True), 1) / len(kinds)
     taken = level * pattern.sum(axis=-1)[:, None]  # (heads, T, 1): a row without a key keeps all its noise
-    return (1 - taken) * weights + level * pattern
+    return np.maximum(1 - taken, 0) * weights + level * pattern
 
 
 def planted_labels(texts, kinds, strength, heads=12, causal=False, spread=0.0):

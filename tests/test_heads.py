@@ -112,6 +112,37 @@ def test_planted_heads_that_vary_between_sentences(kind):
     assert set(weak.tolist()) == {()}
 
 
+def test_a_pattern_of_ones_own_can_be_planted():
+    tokens = TOKENS[0]
+    T = len(tokens)
+    nearby = abs(np.subtract.outer(np.arange(T), np.arange(T))) <= 4
+    for strength in (0.0, 0.5, 1.0):
+        weights = heads.planted_heads(tokens, [nearby], strength, 3)
+        assert weights.min() >= 0 and weights.sum(axis=-1) == pytest.approx(1)
+        assert (weights * ~nearby).sum(axis=-1).max() <= 1 - strength + 1e-9
+    varied = heads.planted_heads(tokens, [nearby], 0.5, 200, spread=0.2)
+    mass = (varied * nearby).sum(axis=-1)[:, 0]
+    assert 0.1 < mass.std() < 0.25 and weights.shape == (3, T, T)
+
+
+# No blind head, whatever its distances or its place, is taken for one that reads.
+BLIND = {f"{d} away": lambda i, j, T, d=d: j == i + d for d in (-6, -5, -4, 3, 4, 5, 6)}
+BLIND |= {f"place {k}": lambda i, j, T, k=k: (j == k) & (i >= 0) for k in range(1, 9)}
+BLIND |= {f"last and place {k}": lambda i, j, T, k=k: ((j == k) | (j == T - 2)) & (i >= 0) for k in range(2, 9)}
+BLIND |= {"all before": lambda i, j, T: j < i, "mirror": lambda i, j, T: j == T - 1 - i}
+
+
+@pytest.mark.parametrize("name", BLIND)
+def test_a_blind_head_gets_no_label(name):
+    rows = []
+    for seed, tokens in enumerate(MANY):
+        i, j = np.ogrid[: len(tokens), : len(tokens)]
+        rows.append(
+            (tokens, heads.planted_heads(tokens, [BLIND[name](i, j, len(tokens))], 0.9, 4, seed=seed, spread=0.1))
+        )
+    assert set(heads.verdicts(heads.over_sentences(rows)).tolist()) == {()}
+
+
 def test_a_kind_is_as_strong_as_its_weakest_part():
     tokens = "[CLS] a , b c , d . [SEP]".split()
     even, marks = np.full((1, 9, 9), 1 / 9), np.zeros((3, 9, 9))
