@@ -353,6 +353,11 @@ CROSS = Exercise(
             answer=functools.partial(_cross_attention, raw="k"),
         ),
         Mistake(
+            "no-projections",
+            "x and memory met as they are: queries are x @ w_q.T, keys memory @ w_k.T, values memory @ w_v.T.",
+            answer=functools.partial(_cross_attention, raw="qkv"),
+        ),
+        Mistake(
             "scaled-by-d",
             "The scores are divided by d; wanted by its root.",
             answer=functools.partial(_cross_attention, scale="d"),
