@@ -258,8 +258,12 @@ def _draw_table(axes, values, rows, columns, norm, colours, numbers, size, font=
     for ticks, names, room in ((axes.set_xticks, columns, across), (axes.set_yticks, rows, down)):
         every = math.ceil(0.93 / room)  # where labels would touch, only some are written
         ticks(range(0, len(names), every), names[::every], fontsize=font)
-    axes.tick_params(axis="x", rotation=0 if upright else 60 if across > 1.5 else 90)
     axes.tick_params(length=0, top=False, bottom=False, labeltop=True, labelbottom=False)
+    if not upright and across > 1.5:  # slanted, each word begins above its column
+        for label in axes.get_xticklabels():
+            label.set(rotation=60, rotation_mode="anchor", ha="left")
+    elif not upright:
+        axes.tick_params(axis="x", rotation=90)
     if len(rows) * len(columns) <= 400:
         axes.set_xticks([s - 0.5 for s in range(1, len(columns))], minor=True)
         axes.set_yticks([t - 0.5 for t in range(1, len(rows))], minor=True)
