@@ -409,7 +409,7 @@ COREFERENCE = Exercise(
             change={"look": "all pronouns"},
         ),
         Mistake(
-            "first-text's-places-for-all",
+            "places-of-the-first-text",
             "Pronoun and candidates of text 0 were used for all texts; each has its own.",
             change={"look": "first text's places"},
         ),
