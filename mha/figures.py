@@ -251,7 +251,7 @@ def _table(values):
 def _draw_table(axes, values, rows, columns, norm, colours, numbers, size, font=9, texts=None):
     """One table on the axes, `size` inches across and down: tokens on both sides, a cell's number white on dark."""
     image = axes.imshow(values.numpy(), cmap=colours, norm=norm, aspect="auto")
-    rows = _drawable(short(token, 30) for token in rows)
+    rows = _drawable(short(token, 24) for token in rows)
     columns = _drawable(short(token, 16) for token in columns)
     across, down = (72 * inches / font / n for inches, n in zip(size, (len(columns), len(rows)), strict=True))  # ems
     upright = 0.62 * max(map(len, columns)) + 0.3 < max(across, 0.93)
