@@ -171,7 +171,7 @@ def heads(weights, tokens, key_tokens=None, layer_names=None, batch=None):
         hidden = "; special tokens hidden" if state["hide"] else ""
         habits = "; ".join(f"head {head} {_habit(weights, rows, columns)}" for head, weights in enumerate(maps))
         alt = f"{len(maps)} heatmaps of {len(rows)} by {len(columns)}{hidden}. Largest mean weight: {habits}."
-        title = f"{place}all {len(maps)} heads at once".capitalize()
+        title = f"{place}{'both' if len(maps) == 2 else f'all {len(maps)}'} heads at once".capitalize()
         return figures.head_grid(torch.tensor(maps), rows, columns, title=title, alt=alt)
 
     return View("heads", controls, picture, table, still)
