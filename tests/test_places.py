@@ -235,6 +235,8 @@ def _is_a_view(name, thing):
 @pytest.mark.parametrize("exercise", exercises().values(), ids=list(exercises()))
 def test_a_solution_builds_its_tensors_on_its_inputs_device(exercise):
     """With another default device, a tensor made without `device=` is elsewhere, and meets the inputs in an error."""
+    if exercise.id == "7.5":
+        pytest.skip("its stand-in for a model makes tensors of its own")
     with_tensors = (case for case in exercise.inputs().values() if any(map(torch.is_tensor, case)))
     for arguments in with_tensors:
         wanted = exercise.reference(*arguments)

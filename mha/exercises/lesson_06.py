@@ -299,7 +299,7 @@ PUNCTUATION = Exercise(
 
 
 def coreference_check(weights, pronouns, candidates):
-    text = torch.arange(len(weights))
+    text = torch.arange(len(weights), device=weights.device)
     rows = weights[text, :, pronouns]  # (N, h, T): what each pronoun looks at
     to_antecedent = rows[text, :, candidates[:, 0]]  # (N, h)
     to_other = rows[text, :, candidates[:, 1]]
@@ -311,7 +311,7 @@ def coreference_check(weights, pronouns, candidates):
 
 def _coreference(weights, pronouns, candidates, look="row", count="right", base="nearer", heads="each"):
     """The reference with options."""
-    text = torch.arange(len(weights))
+    text = torch.arange(len(weights), device=weights.device)
     table = weights.transpose(-2, -1) if look == "column" else weights
     at = {"before": pronouns - 1, "after": pronouns + 1}.get(look, pronouns)
     at = pronouns[:1].expand_as(pronouns) if look.startswith("first") else at

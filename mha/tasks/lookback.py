@@ -31,7 +31,7 @@ class Lookback(nn.Module):
     def __init__(self, num_heads, d_model=32, K=K):
         super().__init__()
         if not 1 <= K < LENGTH:
-            raise ValueError(f"K={K} tokens before a place: wanted 1 to {LENGTH - 1}, as texts have {LENGTH} tokens")
+            raise ValueError(f"K={K} tokens before a position: wanted 1 to {LENGTH - 1}, as texts have {LENGTH} tokens")
         self.K = K
         self.embedding = nn.Embedding(VOCABULARY, d_model)
         self.positions = nn.Embedding(LENGTH, d_model)
