@@ -202,19 +202,22 @@ def bars(rows, *, title, alt, unit, numbers="{:,.0f}"):
 
 
 @own_settings()
-def curves(x, lines, *, title, alt, x_label, y_label, log=True, spread=None):
+def curves(x, lines, *, title, alt, x_label, y_label, log=True, spread=None, apart=0):
     """Lines over common x, each with its own marker and its name at its end.  lines {name: numbers}.
 
-    spread {name: (lowest, highest)}: two lists of numbers, drawn as a bar through each point.
+    spread {name: (lowest, highest)}: two lists of numbers, drawn as a bar through each point.  Lines that
+    would hide each other stand `apart` on x: on a log axis a share of the way from one power of two to the next.
     """
     figure = Figure(figsize=(6.5, 3.4), layout="constrained")
     axes = figure.add_subplot()
     shades = (WEIGHTS[4], DIFFERENCES[1], INK, DIFFERENCES[5])
-    for (name, y), marker, shade in zip(lines.items(), "os^D", shades, strict=False):
-        axes.plot(x, y, marker=marker, color=shade, label=name)
+    for number, ((name, y), marker, shade) in enumerate(zip(lines.items(), "os^D", shades, strict=False)):
+        aside = apart * (number - (len(lines) - 1) / 2)
+        at = [value * 2**aside if log else value + aside for value in x]
+        axes.plot(at, y, marker=marker, color=shade, label=name)
         if spread:
-            axes.vlines(x, *spread[name], color=shade, linewidth=1.5)
-        axes.annotate(name, (x[-1], y[-1]), (8, 0), textcoords="offset points", va="center", fontsize=9, color=shade)
+            axes.vlines(at, *spread[name], color=shade, linewidth=1.5)
+        axes.annotate(name, (at[-1], y[-1]), (8, 0), textcoords="offset points", va="center", fontsize=9, color=shade)
     axes.set_ylim(bottom=0)
     if log:
         axes.set_xscale("log", base=2)
@@ -251,7 +254,7 @@ def _table(values):
 def _draw_table(axes, values, rows, columns, norm, colours, numbers, size, font=9, texts=None):
     """One table on the axes, `size` inches across and down: tokens on both sides, a cell's number white on dark."""
     image = axes.imshow(values.numpy(), cmap=colours, norm=norm, aspect="auto")
-    rows = _drawable(short(token, 30) for token in rows)
+    rows = _drawable(short(token, 24) for token in rows)
     columns = _drawable(short(token, 16) for token in columns)
     across, down = (72 * inches / font / n for inches, n in zip(size, (len(columns), len(rows)), strict=True))  # ems
     upright = 0.62 * max(map(len, columns)) + 0.3 < max(across, 0.93)

@@ -3,11 +3,7 @@
 import base64
 import io
 import itertools
-import os
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -446,20 +442,6 @@ def test_arrays_lists_batches_and_empty_rows_are_taken():
     assert explore.heads(torch.stack([weights(2, 3, 3, seed=5), given]), list("abc"), batch=1).draw() == drawn
     given[:, 0] = 0  # a query that may see nothing
     assert "row of a: nothing to anybody" in explore.heads(given, list("abc")).draw()
-
-
-OLDER = Path(sys.prefix) / "colab"  # the ipywidgets that Colab preloads; `make` puts it there
-
-
-@pytest.mark.skipif(not OLDER.exists(), reason="NOT CHECKED: no older ipywidgets here; `make test` has them")
-@pytest.mark.skipif(os.environ.get("PYTHONPATH") == str(OLDER), reason="this is the run with the older ipywidgets")
-def test_all_of_this_holds_with_the_ipywidgets_of_colab():
-    command = [sys.executable, "-c", "import ipywidgets; print(ipywidgets.__version__)"]
-    environment = os.environ | {"PYTHONPATH": str(OLDER)}
-    assert subprocess.run(command, env=environment, capture_output=True, text=True).stdout.strip() == "7.7.1"
-    command = [sys.executable, "-m", "pytest", "-n0", "-q", "-p", "no:cacheprovider", __file__]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0 and "1 skipped" in done.stdout, done.stdout[-3000:]
 
 
 def test_one_row_cannot_serve_two_outputs():

@@ -17,7 +17,7 @@ def batch(seed, size=64):
 
 
 def wanted(tokens, K=K):
-    """What each position from K on must output: (B, T − K, K), nearest token first."""
+    """What each place from K on must output: (B, T − K, K), nearest token first."""
     return torch.stack([tokens[:, K - back : LENGTH - back] for back in range(1, K + 1)], dim=-1)
 
 
@@ -31,7 +31,7 @@ class Lookback(nn.Module):
     def __init__(self, num_heads, d_model=32, K=K):
         super().__init__()
         if not 1 <= K < LENGTH:
-            raise ValueError(f"K={K} tokens before a position: wanted 1 to {LENGTH - 1}, as texts have {LENGTH} tokens")
+            raise ValueError(f"K={K} tokens before a place: wanted 1 to {LENGTH - 1}, as texts have {LENGTH} tokens")
         self.K = K
         self.embedding = nn.Embedding(VOCABULARY, d_model)
         self.positions = nn.Embedding(LENGTH, d_model)
@@ -39,7 +39,7 @@ class Lookback(nn.Module):
         self.read_out = nn.Linear(d_model, K * VOCABULARY)
 
     def forward(self, tokens, need_weights=False):
-        """Scores for every position from K on; with need_weights also the weights (B, h, T, T)."""
+        """Scores for every place from K on; with need_weights also the weights (B, h, T, T)."""
         x = self.embedding(tokens) + self.positions.weight  # (B, T, d)
         mask = causal_mask(LENGTH, device=x.device)
         found, weights = self.attention(x, mask, need_weights=need_weights)
@@ -48,20 +48,20 @@ class Lookback(nn.Module):
 
 
 def loss(model, tokens, only_last=False):
-    """Cross-entropy of all K outputs, at every position from K on or at the last one alone."""
+    """Cross-entropy of all K outputs, at every place from K on or at the last one alone."""
     scores, answers = _scores_and_answers(model, tokens, only_last)
     return F.cross_entropy(scores.flatten(0, 2), answers.flatten())
 
 
 @torch.no_grad()
 def accuracy(model, tokens, only_last=False):
-    """The share of positions, or of last positions, at which all K outputs are right."""
+    """The share of places, or of last places, at which all K outputs are right."""
     scores, answers = _scores_and_answers(model, tokens, only_last)
     return (scores.argmax(dim=-1) == answers).all(dim=-1).float().mean().item()
 
 
 def _scores_and_answers(model, tokens, only_last):
-    """Scores (B, T − K, K, V) and wanted tokens (B, T − K, K), or both at the last position alone (B, 1, …)."""
+    """Scores (B, T − K, K, V) and wanted tokens (B, T − K, K), or both at the last place alone (B, 1, …)."""
     scores = model(tokens)
     answers = wanted(tokens, K=scores.size(2))
     return (scores[:, -1:], answers[:, -1:]) if only_last else (scores, answers)
@@ -72,7 +72,7 @@ def two_by_hand():
     """A `Lookback` with one head, its weights set by hand, that is always right at K = 2.  Notebook 02, part 4.
 
     Each token has a strength F, and the head looks at the two tokens before in proportion to theirs: shares a₁ for
-    the nearer and a₂ for the farther, a₁ + a₂ = 1.  Each value carries its place and 1/F, so that position i finds
+    the nearer and a₂ for the farther, a₁ + a₂ = 1.  Each value carries its place and 1/F, so that place i finds
     the mean place m = i − a₁ − 2a₂ and r = a₁/F₁ + a₂/F₂ = 2/(F₁ + F₂).  From these a₁ = m − i + 2, a₂ = i − m − 1,
     F₁ = 2a₁/r and F₂ = 2a₂/r.  An answer of strength t scores 4ta − t²r, linear in what was found and highest
     at t = 2a/r: at the right token.
