@@ -1,6 +1,7 @@
 """The exercises: each known mistake is called by its name, each right answer passes, and nothing gets out."""
 
 import asyncio
+import collections
 import contextlib
 import fractions
 import functools
@@ -114,6 +115,16 @@ def added_attention(q, k, v, mask=None):
     return scores.softmax(-1) @ v, scores.softmax(-1)
 
 
+def named_attention(q, k, v, mask=None):
+    return collections.namedtuple("Out", "context weights")(*infinite_attention(q, k, v, mask))
+
+
+def logarithmic_attention(q, k, v, mask=None):
+    scores = q @ k.mT / k.size(-1) ** 0.5 + (0 if mask is None else mask.to(q.dtype).log())
+    weights = (scores - scores.logsumexp(-1, keepdim=True)).exp()
+    return weights @ v, weights
+
+
 class Layer(nn.Module):
     """A module, with dropout that must be off, and F's kernel inside."""
 
@@ -139,6 +150,27 @@ def loop_of_heads(x, w_qkv, w_out, num_heads, mask=None):
             scores = scores.masked_fill(~own, -torch.inf)
         found.append(scores.softmax(-1) @ v)
     return torch.cat(found, dim=-1) @ w_out.T
+
+
+def heads_added_up(x, w_qkv, w_out, num_heads, mask=None):
+    """Each head writes through its own columns of w_out."""
+    d = x.size(-1)
+    output = 0
+    for head, columns in enumerate(w_out.split(d // num_heads, 1)):
+        q, k, v = (x @ block.chunk(num_heads)[head].T for block in w_qkv.chunk(3))
+        own = mask if mask is None else mask.expand(len(x), num_heads, *mask.shape[-2:])[:, head]
+        output = output + F.scaled_dot_product_attention(q, k, v, own) @ columns.T
+    return output
+
+
+def pytorchs_own(x, w_qkv, w_out, num_heads, mask=None):
+    layer = nn.MultiheadAttention(x.size(-1), num_heads, bias=False, batch_first=True, dtype=x.dtype)
+    with torch.no_grad():
+        layer.in_proj_weight.copy_(w_qkv)
+        layer.out_proj.weight.copy_(w_out)
+    if mask is not None:
+        mask = ~mask.expand(len(x), num_heads, x.size(1), x.size(1)).flatten(0, 1)
+    return layer(x, x, x, attn_mask=mask)[0]
 
 
 def einsum_heads(x, w_qkv, w_out, num_heads, mask=None):
@@ -192,18 +224,24 @@ RIGHT = {
         renormalising_attention,
         infinite_attention,
         added_attention,
+        named_attention,
+        logarithmic_attention,
         mha.attention.scaled_dot_product_attention,
     ],
     "1.2": [
         mha.attention.causal_mask,
         lambda n: torch.ones(n, n).tril() == 1,
         lambda n: ~torch.ones(n, n, dtype=torch.bool).triu(1),
+        lambda n: torch.from_numpy(np.tri(n, dtype=bool)),
+        lambda n: torch.eye(n).cumsum(0).bool(),
         lambda n: torch.tensor([[s <= t for s in range(n)] for t in range(n)]),
         lambda n: torch.ones(1, 1, n, n, dtype=torch.int64).tril().bool(),
     ],
     "2.1": [
         lambda w, k: torch.diagonal(w, -k, 1, 2).mean(-1),
         lambda w, k: [head.diagonal(-k).mean().item() for head in w],
+        lambda w, k: w[:, k:, : w.size(1) - k].diagonal(0, 1, 2).mean(-1),
+        lambda w, k: w.flatten(1)[:, k * w.size(1) :: w.size(1) + 1].mean(1),
         lambda w, k: torch.stack([torch.stack([head[t, t - k] for t in range(k, len(head))]).mean() for head in w]),
         lambda w, k: (w * torch.eye(w.size(1)).roll(-k, 1).tril()).sum((1, 2)) / (w.size(1) - k),
     ],
@@ -218,8 +256,14 @@ RIGHT = {
         lambda x: x.permute(0, 2, 1, 3).contiguous().view(x.size(0), x.size(2), -1),
         lambda x: x.transpose(1, 2).reshape(x.size(0), -1, x.size(1) * x.size(3)),
     ],
-    "3.3": [Layer(), loop_of_heads, einsum_heads],
-    "3.4": [lambda d: torch.tensor(divisors(d)), mha.attention.allowed_heads, divisors, lambda d: tuple(divisors(d))],
+    "3.3": [Layer(), loop_of_heads, einsum_heads, heads_added_up, pytorchs_own],
+    "3.4": [
+        lambda d: torch.tensor(divisors(d)),
+        lambda d: np.array(divisors(d)),
+        mha.attention.allowed_heads,
+        divisors,
+        lambda d: tuple(divisors(d)),
+    ],
     "4.1": [
         lambda d, h, bias=False: 4 * d * d + bias * 4 * d,
         lambda d, h, bias=False: sum(attention_parameters(d, h, bias=bias).values()),
@@ -235,6 +279,11 @@ RIGHT = {
     "5.1": [
         mha.torch_bridge.to_torch_mask,
         additive_mask,
+        lambda mask: (
+            torch.where(mask, 0.0, -1e9)
+            if mask.dim() == 2
+            else torch.where(mask, 0.0, -1e9).flatten(0, 2 if mask.shape[1:3] == (1, 1) else 1)
+        ),
         lambda mask: (~mask).view(-1, mask.size(-1)) if mask.dim() == 4 and mask.size(1) == 1 else to_blocked(mask),
     ],
     "5.2": [

@@ -22,8 +22,10 @@ def plain(value):
         if value.is_meta or value.is_complex() or value.is_quantized or value.is_nested:
             return Odd(f"a tensor of {value.dtype} on {value.device}")
         return value.detach().to_dense().cpu()
-    if type(value) in (tuple, list):
-        return type(value)(map(plain, value))
+    if isinstance(value, tuple):  # a named one, too
+        return tuple(map(plain, value))
+    if type(value) is list:
+        return list(map(plain, value))
     if inspect.iscoroutine(value):
         value.close()  # nobody will await it
     if isinstance(value, int) and abs(value) > 10**100:

@@ -505,8 +505,8 @@ def allowed_heads(d_model):
 
 
 def _heads_list(found):
-    """Tuples, ranges and tensors of whole numbers are as good as a list."""
-    if isinstance(found, torch.Tensor) and found.dim() == 1:
+    """Tuples, ranges, tensors and arrays of whole numbers are as good as a list."""
+    if getattr(found, "ndim", 0) == 1:
         return found.tolist()
     return list(found) if isinstance(found, tuple | range) else found
 

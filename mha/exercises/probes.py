@@ -227,7 +227,7 @@ def constant_factor(attempt):
         return None
     mine, want = (torch.cat([pair[i].flatten().double() for pair in tensors]) for i in (0, 1))
     factor = (mine @ want / (want @ want)).item() if want.any() else 0
-    if factor and torch.allclose(mine, factor * want, 1e-3, 1e-4):
+    if factor and abs(factor - 1) > 1e-3 and torch.allclose(mine, factor * want, 1e-3, 1e-4):
         return "constant-factor", f"Every number is {factor:.4g} times the wanted one."
     return None
 
