@@ -1,20 +1,33 @@
-"""Switching heads off from outside: to zero, to their mean, or at random while training.  Notebooks 07 and 08.
+"""Switching heads off, ranking them, and removing them for good.  Notebooks 07 and 08.
 
-A head's contribution is its slice of the input of `proj`.  Each function hooks there, so that the layer itself
-stays as lesson 03 built it, and returns a handle: `handle.remove()` ends it, and so does the end of a `with`.
+A head's contribution is its slice of the input of `proj`, times its own columns of W_O: the output of a layer is
+b_o + Σ_h out_h.  What switches heads off hooks in from outside, so that the layer itself stays as lesson 03 built it,
+and ends with a `with`.  A head is known by its number in the whole layer, also after others were removed.
 """
 
+import random
 from collections.abc import Iterable
+from contextlib import ExitStack, contextmanager
 
 import torch
+from torch import nn
 
 from mha.attention import whole
+
+
+def head_ids(attention):
+    """The numbers of the heads that this layer still has, in rising order."""
+    return getattr(attention, "head_ids", tuple(range(attention.num_heads)))
+
+
+# Three papers, three ways of switching a head off.
 
 
 def switch_off(attention, heads, mean=None):
     """These heads of a MultiHeadAttention say nothing: zeros, or their part of `mean` (d,) if given.
 
     heads: one whole number or several.  Raises TypeError for what is none, ValueError for a head that is not there.
+    Returns a handle: `handle.remove()` ends it, and so does the end of a `with`.
     Source: Michel et al. 2019 (zeros); notebook 07.
     """
     heads, columns = _columns(attention, heads)
@@ -25,6 +38,39 @@ def switch_off(attention, heads, mean=None):
         return (x.masked_fill(gone, 0) if mean is None else torch.where(gone, mean, x),)
 
     return attention.proj.register_forward_pre_hook(gate)
+
+
+@contextmanager
+def look_evenly(attention, heads):
+    """Inside the `with`, these heads look at all visible keys alike: their queries are zeros, so all scores are.
+
+    Raises what `switch_off` raises.  Source: Kovaleva et al. 2019; notebook 08.
+    """
+    heads, columns = _columns(attention, heads)
+    project = attention.project
+
+    def blind(*inputs, **options):
+        q, k, v = project(*inputs, **options)  # each (B, h, ·, d_k)
+        gone = columns.view(-1, 1, attention.d_k).to(q.device)  # (h, 1, d_k)
+        return q.masked_fill(gone, 0), k, v
+
+    before = vars(attention).get("project")  # none, unless this is one `with` inside another
+    attention.project = blind
+    try:
+        yield
+    finally:
+        del attention.project
+        if before is not None:
+            attention.project = before
+
+
+@contextmanager
+def all_off(layers, pairs):
+    """Inside the `with`, the heads (layer, head) of these layers say nothing; layers is a list, counted from 0."""
+    with ExitStack() as stack:
+        for number in sorted({number for number, _ in pairs}):
+            stack.enter_context(switch_off(layers[number], [head for layer, head in pairs if layer == number]))
+        yield
 
 
 def drop_heads(attention, share):
@@ -40,27 +86,192 @@ def drop_heads(attention, share):
         if not module.training:
             return None
         keep = torch.rand(len(x), 1, attention.num_heads, 1, device=x.device) >= share  # (B, 1, h, 1)
-        return ((x.unflatten(-1, (attention.num_heads, -1)) * keep / (1 - share)).flatten(2),)
+        return ((_split(attention, x) * keep / (1 - share)).flatten(2),)
 
     return attention.proj.register_forward_pre_hook(gate)
+
+
+# What heads say, and whether two say the same.
 
 
 @torch.no_grad()
 def mean_of_heads(attention, run):
     """What the heads say on average while run() runs: (d,), over all texts and tokens alike."""
-    seen = []
-    with attention.proj.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0].flatten(0, 1))):
-        run()
-    return torch.cat(seen).mean(dim=0)
+    return _said(attention, run).flatten(0, 1).mean(dim=0)
+
+
+@torch.no_grad()
+def outputs_by_head(attention, run):
+    """What each head adds to the output while run() runs once: (B, h, T, d).  With b_o their sum is the output."""
+    said = _split(attention, _said(attention, run))  # (B, T, h, d_k)
+    blocks = _split(attention, attention.proj.weight)  # (d, h, d_k), each head's columns of W_O
+    return torch.einsum("bthk,dhk->bhtd", said, blocks)
+
+
+def maps_in_common(weights, asked):
+    """The share of their weight that two heads put on the same keys: (h, h), 1 for the same map, on the diagonal.
+
+    weights (B, h, T, S); asked bool (B, T): the queries that count, padding left out.
+    """
+    rows = weights.transpose(1, 2)[asked]  # (N, h, S)
+    return torch.stack([torch.minimum(rows, rows[:, [head]]).sum(-1).mean(0) for head in range(rows.size(1))])
+
+
+def outputs_in_common(outputs, asked):
+    """The cosine between what two heads add, each one's mean over all queries taken off: (h, h).
+
+    outputs (B, h, T, d); asked bool (B, T).  1: the same up to a factor; 0: nothing in common; −1: the opposite.
+    """
+    rows = outputs.transpose(1, 2)[asked]  # (N, h, d)
+    rows = nn.functional.normalize((rows - rows.mean(dim=0)).transpose(0, 1).flatten(1), dim=-1)  # (h, N·d)
+    return rows @ rows.mT
+
+
+def nearest(alike):
+    """How much each head has in common with the head most like it: (h,), from a table (h, h).  NaN for a lone head."""
+    others = alike.masked_fill(torch.eye(len(alike), dtype=torch.bool, device=alike.device), -torch.inf)
+    return others.amax(dim=1) if len(alike) > 1 else torch.full((1,), torch.nan)
+
+
+# Which heads may go?  Heads of several layers are pairs (layer, head); the first of an order goes first.
+
+
+def gradient_importance(layers, losses):
+    """E_x |∂L(x) / ∂ξ_h|, each layer's divided by its length: a list of (h,), one for each layer.
+
+    ξ_h is a gate that multiplies what head h says in one text: 1, as if it were not there.  losses() runs the model
+    in eval mode, over one batch or several, and returns each text's own loss (B,); no text may influence another's.
+    Source: Michel et al. 2019, section 4.1; notebook 08.
+    """
+    gates = [[] for _ in layers]
+
+    def gate(number):
+        def multiply(module, inputs):
+            (x,) = inputs
+            gates[number].append(x.new_ones(len(x), layers[number].num_heads).requires_grad_())  # (B, h)
+            return ((_split(layers[number], x) * gates[number][-1][:, None, :, None]).flatten(2),)
+
+        return multiply
+
+    with torch.enable_grad(), ExitStack() as stack:
+        for number, layer in enumerate(layers):
+            stack.enter_context(layer.proj.register_forward_pre_hook(gate(number)))
+        total = losses()
+    if total.dim() != 1:
+        raise ValueError(f"losses() gave shape {tuple(total.shape)}, wanted one loss for each text, (B,)")
+    slopes = iter(torch.autograd.grad(total.sum(), [one for of_layer in gates for one in of_layer]))
+    found = [torch.cat([next(slopes) for _ in of_layer]).abs().mean(dim=0) for of_layer in gates]
+    return [scores / scores.norm().clamp(min=1e-20) for scores in found]
+
+
+@torch.no_grad()
+def ablation_importance(layers, loss):
+    """By how much loss() rises when one head alone is switched off: a list of (h,), one for each layer."""
+    before, found = float(loss()), []
+    for layer in layers:
+        rises = []
+        for head in head_ids(layer):
+            with switch_off(layer, head):
+                rises.append(float(loss()) - before)
+        found.append(torch.tensor(rises))
+    return found
+
+
+def order_by(layers, importance):
+    """All heads as pairs (layer, head), the least important first."""
+    scores = torch.cat([scores.cpu() for scores in importance]).tolist()
+    return [pair for _, pair in sorted(zip(scores, _pairs(layers), strict=True))]
+
+
+@torch.no_grad()
+def greedy_order(layers, loss):
+    """Again and again the head without which loss() is lowest, given all that are off already: h·(h + 1) / 2 runs."""
+    left, order = _pairs(layers), []
+    while left:
+        tried = []
+        for pair in left:
+            with all_off(layers, [*order, pair]):
+                tried.append((float(loss()), pair))
+        order.append(min(tried)[1])
+        left.remove(order[-1])
+    return order
+
+
+def random_order(layers, seed):
+    """All heads in a random order: the control that every ranking must beat."""
+    return random.Random(seed).sample(_pairs(layers), len(_pairs(layers)))
+
+
+@torch.no_grad()
+def curve(layers, order, measure, counts=None):
+    """measure() with the first n heads of an order off, for n = 0 … all, or for these counts: a list."""
+    found = []
+    for count in range(len(order) + 1) if counts is None else counts:
+        with all_off(layers, order[:count]):
+            found.append(measure())
+    return found
+
+
+# Removing for good.
+
+
+@torch.no_grad()
+def remove_heads(attention, heads):
+    """Cut these heads out of qkv (rows, in all three blocks) and proj (columns): fewer parameters, less work.
+
+    heads: as in `switch_off`, by their numbers in the whole layer; all of them leave a layer that says b_o.  The
+    output is that of the layer with these heads at zero.  Changes the layer, and returns it; an optimizer that
+    holds its parameters must be made anew.  Raises TypeError or ValueError; a head goes only once.
+    """
+    heads, gone = _columns(attention, heads)
+    twice = next((head for head in heads if heads.count(head) > 1), None)
+    if twice is not None:
+        raise ValueError(f"head {twice} is named twice: name each head once")
+    for name in ("qkv", "proj"):
+        if type(getattr(attention, name)) is not nn.Linear:
+            kind = type(getattr(attention, name)).__name__
+            raise TypeError(f"{name} is a {kind}, wanted a plain nn.Linear: remove heads before anything is put there")
+    keep = ~gone.to(attention.proj.weight.device)
+    attention.head_ids = tuple(head for head in head_ids(attention) if head not in heads)
+    attention.num_heads = len(attention.head_ids)
+    _keep(attention.qkv, "weight", keep.repeat(3))
+    if attention.qkv.bias is not None:
+        _keep(attention.qkv, "bias", keep.repeat(3))
+    _keep(attention.proj, "weight", (slice(None), keep))  # its bias belongs to no head
+    attention.qkv.out_features, attention.proj.in_features = attention.qkv.weight.size(0), attention.proj.weight.size(1)
+    return attention
+
+
+def _keep(linear, name, which):
+    old = getattr(linear, name)
+    setattr(linear, name, nn.Parameter(old[which].clone(), requires_grad=old.requires_grad))
 
 
 def _columns(attention, heads):
-    """The heads as a list, and where their numbers stand in the input of proj: bool (d,)."""
+    """The heads as a list, and where their numbers stand in the input of proj: bool (h·d_k,)."""
     several = isinstance(heads, Iterable) and getattr(heads, "ndim", 1) > 0  # an array without axes is one number
     heads = [whole(head, "a head") for head in (heads if several else [heads])]
-    wrong = [head for head in heads if not 0 <= head < attention.num_heads]
+    there = head_ids(attention)
+    wrong = [head for head in heads if head not in there]
     if wrong:
-        raise ValueError(f"there is no head {wrong[0]}: this layer has heads 0 to {attention.num_heads - 1}")
-    columns = torch.zeros(attention.num_heads, attention.d_k, dtype=torch.bool)
-    columns[heads] = True
-    return heads, columns.flatten()
+        left = ", ".join(map(str, there)) or "none"
+        known = f"heads 0 to {there[-1]}" if there == tuple(range(len(there))) != () else f"of its heads left: {left}"
+        raise ValueError(f"there is no head {wrong[0]}: this layer has {known}")
+    return heads, torch.tensor([head in heads for head in there], dtype=torch.bool).repeat_interleave(attention.d_k)
+
+
+def _split(attention, x):
+    """The last axis, h·d_k, as two."""
+    return x.unflatten(-1, (attention.num_heads, attention.d_k))
+
+
+def _said(attention, run):
+    """The input of proj, (B, T, h·d_k), while run() runs; several runs one after the other."""
+    seen = []
+    with attention.proj.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0])):
+        run()
+    return torch.cat(seen)
+
+
+def _pairs(layers):
+    return [(number, head) for number, layer in enumerate(layers) for head in head_ids(layer)]
