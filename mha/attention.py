@@ -126,7 +126,8 @@ class MultiHeadAttention(nn.Module):
         """Queries (B, T, d) of x, keys and values (B, S, d) of the source."""
         if type(self.qkv) is not nn.Linear:
             return self.qkv(x).chunk(3, dim=-1)[0], *self.qkv(source).chunk(3, dim=-1)[1:]
-        sizes = [self.d_model, 2 * self.d_model]
+        width = self.num_heads * self.d_k  # d, unless heads were removed
+        sizes = [width, 2 * width]
         w_q, w_kv = self.qkv.weight.split(sizes)
         b_q, b_kv = (None, None) if self.qkv.bias is None else self.qkv.bias.split(sizes)
         return F.linear(x, w_q, b_q), *F.linear(source, w_kv, b_kv).chunk(2, dim=-1)

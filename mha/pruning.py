@@ -97,13 +97,13 @@ def drop_heads(attention, share):
 @torch.no_grad()
 def mean_of_heads(attention, run):
     """What the heads say on average while run() runs: (d,), over all texts and tokens alike."""
-    return _said(attention, run).flatten(0, 1).mean(dim=0)
+    return torch.cat([said.flatten(0, 1) for said in _said(attention, run)]).mean(dim=0)
 
 
 @torch.no_grad()
 def outputs_by_head(attention, run):
     """What each head adds to the output while run() runs once: (B, h, T, d).  With b_o their sum is the output."""
-    said = _split(attention, _said(attention, run))  # (B, T, h, d_k)
+    said = _split(attention, torch.cat(_said(attention, run)))  # (B, T, h, d_k)
     blocks = _split(attention, attention.proj.weight)  # (d, h, d_k), each head's columns of W_O
     return torch.einsum("bthk,dhk->bhtd", said, blocks)
 
@@ -254,9 +254,10 @@ def _columns(attention, heads):
     there = head_ids(attention)
     wrong = [head for head in heads if head not in there]
     if wrong:
-        left = ", ".join(map(str, there)) or "none"
-        known = f"heads 0 to {there[-1]}" if there == tuple(range(len(there))) != () else f"of its heads left: {left}"
-        raise ValueError(f"there is no head {wrong[0]}: this layer has {known}")
+        known = f"this layer has heads 0 to {attention.num_heads - 1}"
+        if hasattr(attention, "head_ids"):
+            known = f"of its heads this layer has left: {', '.join(map(str, there)) or 'none'}"
+        raise ValueError(f"there is no head {wrong[0]}: {known}")
     return heads, torch.tensor([head in heads for head in there], dtype=torch.bool).repeat_interleave(attention.d_k)
 
 
@@ -266,11 +267,11 @@ def _split(attention, x):
 
 
 def _said(attention, run):
-    """The input of proj, (B, T, h·d_k), while run() runs; several runs one after the other."""
+    """Every input of proj, (B, T, h·d_k), while run() runs."""
     seen = []
     with attention.proj.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0])):
         run()
-    return torch.cat(seen)
+    return seen
 
 
 def _pairs(layers):
