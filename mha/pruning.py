@@ -184,16 +184,19 @@ def order_by(layers, importance):
 
 
 @torch.no_grad()
-def greedy_order(layers, loss):
-    """Again and again the head without which loss() is lowest, given all that are off already: h·(h + 1) / 2 runs."""
+def greedy_order(layers, loss, at_once=1):
+    """Again and again the head without which loss() is lowest, given all that are off already: h·(h + 1) / 2 runs.
+
+    Of many heads, several may go `at_once` before the rest is ranked again.
+    """
     left, order = _pairs(layers), []
     while left:
         tried = []
         for pair in left:
             with all_off(layers, [*order, pair]):
                 tried.append((float(loss()), pair))
-        order.append(min(tried)[1])
-        left.remove(order[-1])
+        gone = [pair for _, pair in sorted(tried)[:at_once]]
+        order, left = order + gone, [pair for pair in left if pair not in gone]
     return order
 
 

@@ -1,0 +1,90 @@
+"""Models with 1 to 32 heads, measured alike: what `data/sweep` holds, how it was measured, and how to read it.
+
+Notebook 08.  A probe is a model with texts: it says how many of them are right, and what the loss is.
+"""
+
+import csv
+
+import torch
+import torch.nn.functional as F
+
+from mha.attention import MultiHeadAttention
+from mha.runtime import data_path
+from mha.tasks import dates, lookback
+
+HEADS = (1, 2, 4, 8, 16, 32)
+TASKS = {"lookback": {"d_model": 32, "tokens": 16}, "dates": {"d_model": 64, "tokens": 40}}
+
+
+def attentions(model):
+    """A model's attention layers; of a Transformer with one layer: encoder, decoder, cross-attention."""
+    return [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
+
+
+class DateProbe:
+    """A date translator and pairs (string, ISO date).  Each symbol is predicted from the true ones before it.
+
+    A date is right where all ten are: so it is exactly where greedy decoding gets it right, and takes one run.
+    """
+
+    def __init__(self, model, examples):
+        self.model, place = model, next(model.parameters()).device
+        self.source = dates.encode([text for text, _ in examples]).to(place)
+        self.target = dates.encode_dates([iso for _, iso in examples]).to(place)
+
+    def run(self, need_weights=False):
+        """Scores (B, 10, symbols), and the maps of all layers if asked for."""
+        return self.model(self.source, dates.inputs(self.target), need_weights=need_weights)
+
+    def losses(self):
+        """Each date's own loss (B,)."""
+        return F.cross_entropy(_first(self.run()).mT, self.target, reduction="none").mean(dim=1)
+
+    @torch.no_grad()
+    def loss(self):
+        return self.losses().mean().item()
+
+    @torch.no_grad()
+    def right(self):
+        return (_first(self.run()).argmax(dim=-1) == self.target).all(dim=1).float().mean().item()
+
+
+class LookbackProbe:
+    """A `Lookback` and texts (B, T); what counts is a place with all K outputs right."""
+
+    def __init__(self, model, tokens):
+        self.model, self.tokens = model, tokens.to(next(model.parameters()).device)
+
+    def run(self, need_weights=False):
+        return self.model(self.tokens, need_weights=need_weights)
+
+    def losses(self):
+        """Each text's own loss (B,)."""
+        answers = lookback.wanted(self.tokens, self.model.K)  # (B, T − K, K)
+        losses = F.cross_entropy(_first(self.run()).flatten(0, 2), answers.flatten(), reduction="none")
+        return losses.view(len(answers), -1).mean(dim=1)
+
+    @torch.no_grad()
+    def loss(self):
+        return self.losses().mean().item()
+
+    @torch.no_grad()
+    def right(self):
+        return lookback.accuracy(self.model, self.tokens)
+
+
+def _first(found):
+    return found[0] if isinstance(found, tuple) else found
+
+
+def rows(name):
+    """The rows of data/sweep/<name>.csv, numbers as numbers: a list of dicts."""
+    with open(data_path(f"sweep/{name}.csv"), encoding="utf-8") as file:
+        return [{key: _number(value) for key, value in row.items()} for row in csv.DictReader(file)]
+
+
+def _number(text):
+    try:
+        return int(text) if text.lstrip("-").isdigit() else float(text)
+    except ValueError:
+        return text
