@@ -88,3 +88,54 @@ def _number(text):
         return int(text) if text.lstrip("-").isdigit() else float(text)
     except ValueError:
         return text
+
+
+class SenseProbe:
+    """The English model and sentences, each with a word that has two senses: do equal senses have like vectors?
+
+    senses: rows of `sweep/senses.csv`.  A triplet is two sentences in which a word has one sense and a third in which
+    it has the other; right if the word's vectors (cosine) are more alike in the first two than in first and third.
+    """
+
+    def __init__(self, encoder, tokenizer, senses):
+        self.encoder, self.words = encoder, list(dict.fromkeys(row["word"] for row in senses))
+        self.ids, self.lengths, pieces = tokenizer([row["text"] for row in senses])
+        self.ids = self.ids.to(next(encoder.parameters()).device)
+        self.places = torch.tensor([tokens.index(row["word"]) for tokens, row in zip(pieces, senses, strict=True)])
+        word = torch.tensor([self.words.index(row["word"]) for row in senses])
+        same_word = word[:, None] == word
+        same_sense = same_word & torch.tensor([[a["sense"] == b["sense"] for a in senses] for b in senses])
+        self.word, self.pairs = word, same_sense & ~torch.eye(len(word), dtype=torch.bool)
+        self.others = same_word & ~same_sense
+        with torch.no_grad():
+            vectors = self.vectors()
+            means = [F.normalize(table.float() @ vectors, dim=-1) for table in (self.pairs, self.others)]
+        self.means = torch.stack(means, dim=1)  # (B, 2, d): of the other sentences with its sense, of the other sense
+
+    def vectors(self):
+        """The word's vector in each sentence, of length 1: (B, 384)."""
+        hidden, _ = self.encoder(self.ids, self.lengths)
+        return F.normalize(hidden[torch.arange(len(hidden)), self.places], dim=-1)
+
+    def losses(self):
+        """Each sentence's own loss (B,): which mean of the whole model's vectors is its word's vector more like?"""
+        alike = torch.einsum("bd,bkd->bk", self.vectors(), self.means) / 0.1
+        return F.cross_entropy(alike, torch.zeros(len(alike), dtype=torch.long, device=alike.device), reduction="none")
+
+    @torch.no_grad()
+    def loss(self):
+        return self.losses().mean().item()
+
+    @torch.no_grad()
+    def by_word(self):
+        """The share of each word's triplets that are right: (words,)."""
+        vectors = self.vectors().cpu()
+        alike = vectors @ vectors.mT
+        right = alike[:, :, None] > alike[:, None, :]  # (first, second, third)
+        triplets = self.pairs[:, :, None] & self.others[:, None, :]
+        counts = [(right & triplets).sum(dim=(1, 2)), triplets.sum(dim=(1, 2))]
+        hit, tried = (torch.zeros(len(self.words)).index_add(0, self.word, count.float()) for count in counts)
+        return hit / tried
+
+    def right(self):
+        return self.by_word().mean().item()

@@ -18,12 +18,13 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_file, save_file
 from tqdm import tqdm
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent))
 
-from mha import heads, pruning, sweep  # noqa: E402
+from mha import english, heads, pruning, sweep  # noqa: E402
 from mha.tasks import date_heads, dates, lookback  # noqa: E402
 from mha.training import Training  # noqa: E402
 
@@ -190,5 +191,61 @@ def train_models(workers):
             add(row, [[*map(str, line)] for line in curves])
 
 
+def count_subsets():
+    """For each of the 4,096 sets of heads that may be off, how many of 300 validation dates are right: uint16.
+
+    Set number n has head i off where bit i of n is 1: encoder 0 to 3, then decoder, then cross-attention.
+    """
+    model = dates.model()
+    model.load_state_dict(load_file(HERE.parent / "dates" / "model.safetensors"))
+    layers = sweep.attentions(model.eval())
+    texts = sweep.DateProbe(model, dates.pairs(300, dates.all_dates("validation"), seed=2))
+    found = torch.zeros(4096, dtype=torch.int32)
+    for number in tqdm(sorted(range(4096), key=lambda n: n % 16), desc="subsets"):
+        off = [divmod(head, 4) for head in range(12) if number >> head & 1]
+        with torch.no_grad(), pruning.all_off(layers, off):
+            if number % 16 != getattr(model, "encoded", None):
+                vars(model).pop("encode", None)
+                memory, model.encoded = model.encode(texts.source), number % 16
+                model.encode = lambda *_, memory=memory: memory  # the same for all sets with these encoder heads
+            found[number] = round(300 * texts.right())
+    save_file({"right": found.to(torch.uint16)}, HERE / "subsets.safetensors")
+
+
+def english_orders(layers, rank):
+    """Orders of the English model's heads by these words."""
+    yield "gradient", 0, pruning.order_by(layers, pruning.gradient_importance(layers, rank.losses))
+    yield "ablation", 0, pruning.order_by(layers, pruning.ablation_importance(layers, rank.loss))
+    yield "greedy", 0, pruning.greedy_order(layers, rank.loss, at_once=12)
+    for draw in DRAWS:
+        yield "random", draw, pruning.random_order(layers, draw)
+
+
+def prune_english():
+    """Rank on every other word, report on the rest, then the other way round: each word is reported once."""
+    folder = english.find_model()
+    if folder is None:
+        print("english.csv stays as it is: the English model is not here, `make model` fetches it")
+        return
+    encoder, tokenizer = english.load(folder), english.Tokenizer(folder)
+    senses, layers = sweep.rows("senses"), sweep.attentions(encoder)
+    words = list(dict.fromkeys(row["word"] for row in senses))
+    halves = [
+        sweep.SenseProbe(encoder, tokenizer, [row for row in senses if row["word"] in words[half::2]])
+        for half in (0, 1)
+    ]
+    found = {}
+    for rank, report in (halves, halves[::-1]):
+        for order, draw, heads_off in tqdm(english_orders(layers, rank), total=3 + len(DRAWS), desc="english"):
+            by_word = pruning.curve(layers, heads_off, report.by_word, counts=range(0, 73, 6))
+            for off, shares in zip(range(0, 73, 6), by_word, strict=True):
+                found.setdefault((order, draw, off), {}).update(zip(report.words, shares.tolist(), strict=True))
+    rows = [[*name, *(f"{shares[word]:.3f}" for word in words)] for name, shares in found.items()]
+    store("english.csv", ["order", "draw", "off", *words], rows)
+
+
 if __name__ == "__main__":
     train_models(int(sys.argv[1]) if len(sys.argv) > 1 else os.cpu_count())
+    for name, make in (("subsets.safetensors", count_subsets), ("english.csv", prune_english)):
+        if not (HERE / name).exists():
+            make()
