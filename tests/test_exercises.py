@@ -29,9 +29,9 @@ import mha.attention
 import mha.torch_bridge
 import mha.transformer
 from mha.accounting import attention_parameters, feed_forward_parameters
-from mha.exercises import check, engine, hint, progress, sandbox, solution
+from mha.exercises import check, hint, judge, progress, sandbox, solution
 from mha.exercises.compare import equal
-from mha.exercises.engine import behaviour, exercises
+from mha.exercises.judge import behaviour, exercises, same
 from tests.mutants import mutants
 
 ALL = exercises()
@@ -45,13 +45,13 @@ every_mistake = pytest.mark.parametrize(
 
 @pytest.fixture(autouse=True)
 def forget():
-    engine.SEEN.clear()
+    judge.SEEN.clear()
 
 
 @pytest.fixture
 def in_the_kernel(monkeypatch):
     """As on machines without a safe fork; and many checks take less time so."""
-    for module in (engine, sandbox):
+    for module in (judge, sandbox):
         monkeypatch.setattr(module, "forks", lambda: False)
 
 
@@ -377,10 +377,10 @@ def test_no_two_mistakes_look_alike_and_none_is_right(exercise):
     assert len(done) == len(exercise.mistakes) >= 7
     right = behaviour(exercise, exercise.reference, cases)
     for (one, left), (other, other_left) in itertools.combinations(done.items(), 2):
-        assert not engine._same(exercise, left, other_left), (one, other)
+        assert not same(exercise, left, other_left), (one, other)
     for made in (*((mistake,) for mistake in exercise.mistakes), *exercise.pairs()):
-        what = engine._outcomes(exercise, exercise.answer(*made), cases.values())
-        assert not engine._same(exercise, what, right), [mistake.name for mistake in made]
+        what = judge._outcomes(exercise, exercise.answer(*made), cases.values())
+        assert not same(exercise, what, right), [mistake.name for mistake in made]
     for arguments, before in zip(cases.values(), untouched.values(), strict=True):  # they work without copies
         assert all(equal(x, y) for x, y in zip(arguments, before, strict=True) if isinstance(x, torch.Tensor))
 
@@ -398,7 +398,7 @@ def test_shapes_that_hide_mistakes_are_never_the_only_probe(exercise):
     right = behaviour(exercise, exercise.reference, cases)
     for mistake in exercise.mistakes:
         what = behaviour(exercise, exercise.answer(mistake), cases)
-        shows = [a for a, x, y in zip(cases.values(), what, right, strict=True) if not engine._same(exercise, [x], [y])]
+        shows = [a for a, x, y in zip(cases.values(), what, right, strict=True) if not same(exercise, [x], [y])]
         assert len(shows) >= 2 or not hides(shows[0]), mistake.name
 
 
@@ -424,7 +424,7 @@ def behaves_alike(exercise, *pairs_of_names):
         behaviour(exercise, exercise.answer(*(known(exercise)[name] for name in names)), exercise.inputs())
         for names in pairs_of_names
     )
-    return engine._same(exercise, left, right)
+    return same(exercise, left, right)
 
 
 def test_two_mistakes_are_known_together_in_every_exercise_with_a_family():
@@ -737,8 +737,8 @@ def test_small_edits_of_a_reference_are_equal_to_it_or_rejected_and_mostly_named
         for text, mutant in mutants(exercise.reference):
             edits += 1
             verdict = check(exercise.id, mutant)
-            same = engine._same(exercise, outputs(exercise, mutant), wanted)
-            assert (verdict.status == "right") == same, f"{exercise.id}: {verdict}\n{text}"
+            unchanged = same(exercise, outputs(exercise, mutant), wanted)
+            assert (verdict.status == "right") == unchanged, f"{exercise.id}: {verdict}\n{text}"
             rejected += verdict.status != "right"
             named += verdict.mistake is not None and verdict.status != "right"
     print(f"{edits} edits, {rejected} rejected, {named} of them with a name: {named / rejected:.1%}")

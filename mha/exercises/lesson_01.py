@@ -5,7 +5,7 @@ import math
 import torch
 
 from mha.exercises import probes
-from mha.exercises.engine import Exercise, Mistake
+from mha.exercises.exercise import Exercise, Mistake, random_tensor
 
 
 def attention(q, k, v, mask=None):
@@ -58,7 +58,7 @@ def _attention(q, k, v, mask=None, scale=lambda d_k: 1 / math.sqrt(d_k), axis=-1
 def _attention_inputs():
     def draw(seed, T, S, d_k, d_v, *leading):
         shapes = (T, d_k), (S, d_k), (S, d_v)
-        return tuple(probes._random(seed + i, *leading, *shape) for i, shape in enumerate(shapes))
+        return tuple(random_tensor(seed + i, *leading, *shape) for i, shape in enumerate(shapes))
 
     causal = torch.ones(5, 5, dtype=torch.bool).tril()
     padding = (torch.arange(6) < torch.tensor([6, 4])[:, None])[:, None, None]  # (B, 1, 1, S)
@@ -73,10 +73,9 @@ def _attention_inputs():
 
 ATTENTION = Exercise(
     "1.1",
-    "attention",
+    attention,
     difficulty=2,
     minutes=6,
-    reference=attention,
     family=_attention,
     inputs=_attention_inputs,
     read=lambda value: tuple(value) if isinstance(value, list) else value,
@@ -242,10 +241,9 @@ def _one_table(mask):
 
 CAUSAL_MASK = Exercise(
     "1.2",
-    "causal_mask",
+    causal_mask,
     difficulty=1,
     minutes=3,
-    reference=causal_mask,
     family=_causal_mask,
     inputs=lambda: {f"n = {n}": (n,) for n in (4, 1, 7)},
     read=_one_table,

@@ -3,7 +3,7 @@
 import torch
 
 from mha.exercises import probes
-from mha.exercises.engine import Exercise, Mistake
+from mha.exercises.exercise import Exercise, Mistake, random_tensor
 
 
 def looks_back(weights, k):
@@ -65,7 +65,7 @@ def _one_tensor(found):
 
 def _inputs():
     def draw(seed, h, T):
-        return (3 * probes._random(seed, h, T, T)).softmax(dim=-1)
+        return (3 * random_tensor(seed, h, T, T)).softmax(dim=-1)
 
     causal = draw(4, 2, 7).tril()
     return {
@@ -79,10 +79,9 @@ def _inputs():
 
 LOOKS_BACK = Exercise(
     "2.1",
-    "looks_back",
+    looks_back,
     difficulty=2,
     minutes=5,
-    reference=looks_back,
     family=_looks_back,
     inputs=_inputs,
     read=_one_tensor,

@@ -5,7 +5,7 @@ import math
 import torch
 
 from mha.exercises import probes
-from mha.exercises.engine import Exercise, Mistake
+from mha.exercises.exercise import Exercise, Mistake, random_tensor
 from mha.exercises.lesson_01 import ATTENTION
 
 
@@ -45,10 +45,9 @@ def _split_heads(x, num_heads, cut="right", end="right"):
 
 SPLIT_HEADS = Exercise(
     "3.1",
-    "split_heads",
+    split_heads,
     difficulty=1,
     minutes=4,
-    reference=split_heads,
     family=_split_heads,
     inputs=lambda: {
         f"x ({B}, {T}, {d}) and {h} head{'s' * (h > 1)}": (probes.addresses(B, T, d), h)
@@ -165,10 +164,9 @@ def _heads(B, T, d, h):
 
 MERGE_HEADS = Exercise(
     "3.2",
-    "merge_heads",
+    merge_heads,
     difficulty=1,
     minutes=4,
-    reference=merge_heads,
     family=_merge_heads,
     inputs=lambda: {
         f"heads ({B}, {h}, {T}, {d // h})": (_heads(B, T, d, h),)
@@ -326,9 +324,9 @@ def _layer_inputs():
     def draw(seed, B, T, d, h):
         # Large enough that weights are far from even, small enough that exp does not overflow.
         return (
-            probes._random(seed, B, T, d),
-            probes._random(seed + 1, 3 * d, d) / d**0.5,
-            probes._random(seed + 2, d, d),
+            random_tensor(seed, B, T, d),
+            random_tensor(seed + 1, 3 * d, d) / d**0.5,
+            random_tensor(seed + 2, d, d),
             h,
         )
 
@@ -353,10 +351,9 @@ OF_ATTENTION = [
 
 MULTI_HEAD_ATTENTION = Exercise(
     "3.3",
-    "multi_head_attention",
+    multi_head_attention,
     difficulty=3,
     minutes=8,
-    reference=multi_head_attention,
     family=_multi_head_attention,
     inputs=_layer_inputs,
     probes=(probes.receptive_field, probes.blind_features, probes.hidden_scale),
@@ -513,10 +510,9 @@ def _heads_list(found):
 
 ALLOWED_HEADS = Exercise(
     "3.4",
-    "allowed_heads",
+    allowed_heads,
     difficulty=1,
     minutes=2,
-    reference=allowed_heads,
     read=_heads_list,
     probes=(probes.missing_or_extra,),
     inputs=lambda: {f"d_model = {d}": (d,) for d in (12, 1, 7, 16, 36, 510)},

@@ -1,7 +1,7 @@
 """Exercises of lesson 04: counting the layer, and the share of the feed-forward block."""
 
 from mha.exercises import probes
-from mha.exercises.engine import Exercise, Mistake
+from mha.exercises.exercise import Exercise, Mistake
 
 
 def count_parameters(d_model, num_heads, bias=False):
@@ -57,10 +57,9 @@ def _count_inputs():
 
 COUNT_PARAMETERS = Exercise(
     "4.1",
-    "count_parameters",
+    count_parameters,
     difficulty=2,
     minutes=4,
-    reference=count_parameters,
     family=_count_parameters,
     inputs=_count_inputs,
     read=_whole,
@@ -185,10 +184,9 @@ def _share_inputs():
 
 SHARE = Exercise(
     "4.2",
-    "feed_forward_share",
+    feed_forward_share,
     difficulty=1,
     minutes=3,
-    reference=feed_forward_share,
     inputs=_share_inputs,
     read=_whole,
     probes=(probes.share,),

@@ -3,7 +3,7 @@
 import torch
 
 from mha.exercises import probes
-from mha.exercises.engine import Exercise, Mistake
+from mha.exercises.exercise import Exercise, Mistake
 
 
 def to_torch_mask(mask):
@@ -75,10 +75,9 @@ def _mask_inputs():
 
 TO_TORCH_MASK = Exercise(
     "5.1",
-    "to_torch_mask",
+    to_torch_mask,
     difficulty=2,
     minutes=5,
-    reference=to_torch_mask,
     family=_to_torch_mask,
     inputs=_mask_inputs,
     read=_as_blocked,
@@ -236,10 +235,9 @@ PARTS = ("query weights", "key weights", "value weights")
 
 QKV = Exercise(
     "5.2",
-    "qkv_from_torch",
+    qkv_from_torch,
     difficulty=2,
     minutes=4,
-    reference=qkv_from_torch,
     family=_qkv,
     inputs=_weight_inputs,
     read=_triple,
@@ -273,10 +271,9 @@ QKV = Exercise(
 
 INTERLEAVED = Exercise(
     "5.3",
-    "qkv_from_interleaved",
+    qkv_from_interleaved,
     difficulty=2,
     minutes=4,
-    reference=qkv_from_interleaved,
     family=lambda weight, num_heads, layout="by head", **options: _qkv(weight, num_heads, layout, **options),
     inputs=_weight_inputs,
     read=_triple,

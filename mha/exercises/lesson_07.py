@@ -6,7 +6,7 @@ import math
 import torch
 
 from mha.exercises import probes
-from mha.exercises.engine import Exercise, Mistake
+from mha.exercises.exercise import Exercise, Mistake, random_tensor
 
 
 def padding_mask(source):
@@ -50,10 +50,9 @@ def _sources():
 
 PADDING = Exercise(
     "7.1",
-    "padding_mask",
+    padding_mask,
     difficulty=1,
     minutes=4,
-    reference=padding_mask,
     family=_padding_mask,
     inputs=_sources,
     probes=(probes.wrong_entries,),
@@ -170,10 +169,9 @@ def _waves(attempt):
 
 POSITIONS = Exercise(
     "7.2",
-    "sinusoidal_positions",
+    sinusoidal_positions,
     difficulty=2,
     minutes=8,
-    reference=sinusoidal_positions,
     family=_positions,
     inputs=lambda: {f"length {n}, d = {d}": (n, d) for n, d in ((5, 6), (12, 8), (3, 10))},
     tolerance=1e-3,
@@ -292,7 +290,7 @@ def _cross_attention(
 def _cross_inputs():
     def draw(seed, B, T, S, d):
         shapes = (B, T, d), (B, S, d), (d, d), (d, d), (d, d)
-        return tuple(probes._random(seed + i, *shape) / (d**0.5 if i > 1 else 1) for i, shape in enumerate(shapes))
+        return tuple(random_tensor(seed + i, *shape) / (d**0.5 if i > 1 else 1) for i, shape in enumerate(shapes))
 
     return {
         "x (2, 3, 6), memory (2, 5, 6)": draw(10, 2, 3, 5, 6),
@@ -303,10 +301,9 @@ def _cross_inputs():
 
 CROSS = Exercise(
     "7.3",
-    "cross_attention",
+    cross_attention,
     difficulty=2,
     minutes=6,
-    reference=cross_attention,
     family=_cross_attention,
     inputs=_cross_inputs,
     probes=(probes.mixes_memory,),
@@ -440,10 +437,9 @@ def _shifted(target, start, road="right"):
 
 INPUTS = Exercise(
     "7.4",
-    "decoder_inputs",
+    decoder_inputs,
     difficulty=1,
     minutes=3,
-    reference=decoder_inputs,
     family=_shifted,
     inputs=lambda: {
         f"target ({B}, {T}), start {start}": (torch.arange(1, B * T + 1).view(B, T) % 9, start)
@@ -562,10 +558,9 @@ class _Rule(torch.nn.Module):
 
 GREEDY = Exercise(
     "7.5",
-    "greedy",
+    greedy,
     difficulty=2,
     minutes=8,
-    reference=greedy,
     family=_greedy,
     inputs=lambda: {
         "3 texts, 5 steps": (_Rule(11), torch.tensor([[3, 1], [4, 4], [7, 5]]), 10, 5),

@@ -12,18 +12,17 @@ from unittest import mock
 import torch
 
 from mha.exercises.compare import Odd, Raised, describe, equal, pairs, plain
+from mha.exercises.exercise import Case, Exercise, random_tensor
 from mha.exercises.sandbox import run
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """An answer, what it did on each input (a value, or `Raised`), and what was wanted."""
+    """An answer to an exercise, and what it did on each input."""
 
-    exercise: object
+    exercise: Exercise
     answer: Callable
-    cases: list  # descriptions of the inputs
-    yours: list
-    wanted: list
+    cases: list[Case]
 
     def call(self, *arguments):
         """The answer's value on other arguments, or None if it raises."""
@@ -32,7 +31,7 @@ class Attempt:
 
     def triples(self):
         """Yours, wanted and the description, for each input."""
-        return zip(self.yours, self.wanted, self.cases, strict=True)
+        return [(case.yours, case.wanted, case.description) for case in self.cases]
 
     def tensors(self):
         """All pairs of tensors, (yours, wanted)."""
@@ -173,7 +172,7 @@ ERRORS = {
 
 
 def raised(attempt):
-    for said, description in zip(attempt.yours, attempt.cases, strict=True):
+    for said, _, description in attempt.triples():
         if isinstance(said, Raised):
             inside, said = said.inside, said.rstrip(".")
             for part, (name, help) in ERRORS.items():
@@ -195,8 +194,7 @@ def _reshape_is_right(attempt):
             return attempt.answer(*arguments)
 
     other = replace(attempt, answer=reshaping)
-    again = [other.call(*arguments) for arguments in attempt.exercise.inputs().values()]
-    return all(equal(mine, want, attempt.exercise.tolerance) for mine, want in zip(again, attempt.wanted, strict=True))
+    return all(equal(other.call(*case.arguments), case.wanted, attempt.exercise.tolerance) for case in attempt.cases)
 
 
 def wrong_shape(attempt):
@@ -276,7 +274,7 @@ def wrong_scale(attempt):
     """The log-ratio of two weights, yours over wanted, names a wrong scale exactly."""
     factors = {}
     for d_k, (B, h, T, S, d_v) in SIZES.items():
-        q, k, v = _random(1, B, h, T, d_k), _random(2, B, h, S, d_k), _random(3, B, h, S, d_v)
+        q, k, v = random_tensor(1, B, h, T, d_k), random_tensor(2, B, h, S, d_k), random_tensor(3, B, h, S, d_v)
         value = attempt.call(q, k, v)
         if not isinstance(value, tuple) or len(value) != 2:
             return None
@@ -333,10 +331,6 @@ def _name_the_scale(factors, sizes):
     return "wrong-scale", f"The scores come out multiplied by {said}; wanted by 1: look at what you divide by."
 
 
-def _random(seed, *shape):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
 def wrong_cells(attempt):
     """For a mask (n, n): whether somebody sees the future, or does not see what he may."""
     for mine, want, case in attempt.triples():
@@ -362,7 +356,7 @@ def cells_used(attempt):
             return None
         if value[0]:
             used[t, s] = value[0].item()
-    other = _random(0, 2, T, T)
+    other = random_tensor(0, 2, T, T)
     if abs(attempt.call(other, k)[0] - sum(share * other[0][cell] for cell, share in used.items())) > 1e-4:
         return None  # no weighted sum of cells
     extra, missing = ([cell for cell in one if cell not in other] for one, other in ((used, wanted), (wanted, used)))
@@ -429,19 +423,19 @@ D, H, T = 12, 2, 5
 
 def _black_box(attempt, x, mask=None):
     """The contexts of two heads side by side: w_out changes nothing, and the weights are random but fixed."""
-    return attempt.call(x, _random(7, 3 * D, D) / 3, torch.eye(D), H, mask)
+    return attempt.call(x, random_tensor(7, 3 * D, D) / 3, torch.eye(D), H, mask)
 
 
 def _moves(attempt, mask=None):
     """bool (sample changed, token changed, sample, token, feature): which outputs move, or None."""
-    x = _random(5, 2, T, D)
+    x = random_tensor(5, 2, T, D)
     before = _black_box(attempt, x, mask)
     if not isinstance(before, torch.Tensor) or before.shape != x.shape or before.isnan().any():
         return None
     moved = torch.zeros(2, T, 2, T, D, dtype=torch.bool)
     for b, t in itertools.product(range(2), range(T)):
         other = x.clone()
-        other[b, t] = _random(100 * b + t, D)
+        other[b, t] = random_tensor(100 * b + t, D)
         after = _black_box(attempt, other, mask)
         if after is None or after.shape != x.shape:
             return None
@@ -487,7 +481,7 @@ def receptive_field(attempt):
 
 def blind_features(attempt):
     """Whether every head reads the whole embedding."""
-    x = _random(5, 2, T, D)
+    x = random_tensor(5, 2, T, D)
     before = _black_box(attempt, x)
     if before is None or before.shape != x.shape:
         return None
@@ -508,8 +502,8 @@ def hidden_scale(attempt):
     tokens = {6: 5, 9: 7}  # by d_k
     for d_k, T in tokens.items():
         d = 2 * d_k
-        x = torch.cat([torch.eye(T), _random(3, T, d - T)], dim=-1)[None]
-        w_q, w_k = _random(1, d, d) / 3, _random(2, d, d) / 3
+        x = torch.cat([torch.eye(T), random_tensor(3, T, d - T)], dim=-1)[None]
+        w_q, w_k = random_tensor(1, d, d) / 3, random_tensor(2, d, d) / 3
         w_v = torch.zeros(d, d)
         for head in range(2):
             w_v[head * d_k : head * d_k + T, :T] = torch.eye(T)
@@ -656,14 +650,13 @@ def mixes_memory(attempt):
     """For cross-attention: whether outputs are mixtures of the memory's values, each token's own."""
     for mine, want, _ in attempt.triples():
         if (mine - want).abs().max() > 1e-3:
-            arguments = next(iter(attempt.exercise.inputs().values()))
-            x, memory, *weights = arguments
+            x, memory, *weights = attempt.cases[0].arguments
             other = attempt.call(x, memory.flip(1), *weights)
-            if other is not None and not torch.allclose(other, attempt.yours[0], atol=1e-4):
+            if other is not None and not torch.allclose(other, attempt.cases[0].yours, atol=1e-4):
                 return "order-of-memory-matters", "The order of the memory's tokens changes the output; it must not."
             values = memory @ weights[2].T
             low, high = values.amin(dim=1, keepdim=True) - 1e-4, values.amax(dim=1, keepdim=True) + 1e-4
-            if ((attempt.yours[0] < low) | (attempt.yours[0] > high)).any():
+            if ((attempt.cases[0].yours < low) | (attempt.cases[0].yours > high)).any():
                 return "not-a-mixture", "An output lies outside the memory's values; a mixture of them never does."
             return "other-weights", "The outputs are mixtures of the memory's values, but with other shares."
     return None
