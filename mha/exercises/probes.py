@@ -234,69 +234,10 @@ FIRST = (wrong_type, raised, wrong_shape, not_a_number)
 LAST = (constant_factor,)
 
 
-# Attention weights.
+# Attention weights with a wrong scale.
 
 
-def row_sums(attempt):
-    """For results (context, weights): whether rows, or columns, or neither sum to one, and what is hidden."""
-    for (_, weights), (_, want), case in attempt.triples():
-        rows, columns = (weights.double().sum(dim) for dim in (-1, -2))
-        if _ones(rows):
-            continue
-        if _ones(columns):
-            return "columns-sum-to-one", "Columns sum to 1 and rows do not: softmax ran over the queries, not the keys."
-        first = rows.flatten()[0].item()
-        hidden = want.eq(0) & weights.ne(0)
-        more = " Hidden keys have weight, too." if hidden.any() else ""
-        says = f"Row 0 sums to {first:.3f} on {case}, wanted 1: a row shares out exactly one whole.{more}"
-        return "rows-do-not-sum-to-one", says
-    return None
-
-
-def _ones(sums):
-    return torch.allclose(sums, torch.ones_like(sums), atol=1e-2)
-
-
-def hidden_weight(attempt):
-    for (_, weights), (_, want), case in attempt.triples():
-        share = weights[want == 0].sum() / weights.sum()
-        if want.eq(0).any() and share > 1e-3:
-            upside = " Is the mask upside down? True = may attend." if share > 0.99 else ""
-            says = f"{share:.0%} of all weight lies on keys that the mask hides, on {case}; wanted none.{upside}"
-            return "weight-on-hidden-keys", says
-    return None
-
-
-SIZES = {3: (2, 7, 6, 4, 5), 8: (3, 5, 9, 11, 7)}  # by d_k: B, h, T, S, d_v, all different
-
-
-def wrong_scale(attempt):
-    """The log-ratio of two weights, yours over wanted, names a wrong scale exactly."""
-    factors = {}
-    for d_k, (B, h, T, S, d_v) in SIZES.items():
-        q, k, v = random_tensor(1, B, h, T, d_k), random_tensor(2, B, h, S, d_k), random_tensor(3, B, h, S, d_v)
-        value = attempt.call(q, k, v)
-        if not isinstance(value, tuple) or len(value) != 2:
-            return None
-        factors[d_k] = _log_ratio(value[1], (q @ k.transpose(-2, -1) / math.sqrt(d_k)).softmax(-1))
-    names = ("the batch size", "the size of axis 1", "the number of queries", "the number of keys", "the width of v")
-    sizes = {name: lambda d_k, i=i: SIZES[d_k][i] for i, name in enumerate(names)}
-    return _name_the_scale(factors, {"d_k": lambda d_k: d_k} | sizes)
-
-
-def another_function(attempt):
-    """With scores 2, 1, −1: whether the weights of a row are those that exp makes."""
-    k = torch.tensor([[4.0, 0, 0, 0], [2, 0, 0, 0], [-2, 0, 0, 0]])
-    value = attempt.call(torch.tensor([[1.0, 0, 0, 0]]), k, torch.eye(3))
-    if not isinstance(value, tuple) or len(value) != 2 or value[1].shape != (1, 3) or not value[1][0, 1]:
-        return None
-    ratio = (value[1][0, 0] / value[1][0, 1]).item()
-    if abs(ratio - math.e) < 1e-3:
-        return None
-    return "not-exponential", f"A score of 2 weighs {ratio:.4g} times as much as a score of 1; exp makes it e = 2.718."
-
-
-def _log_ratio(yours, wanted):
+def log_ratio(yours, wanted):
     """How many times too large the scores are, if that is all that is wrong; else None."""
     if yours.shape != wanted.shape or not (yours > 0).all():
         return None
@@ -306,7 +247,7 @@ def _log_ratio(yours, wanted):
     return factor.item() if torch.allclose(mine, factor * want, 1e-2, 1e-3) else None
 
 
-def _name_the_scale(factors, sizes):
+def name_the_scale(factors, sizes):
     """factors {d_k: how many times too large the scores were}; sizes {what may stand in its place: of d_k}."""
     if None in factors.values() or all(abs(factor - 1) < 1e-3 for factor in factors.values()):
         return None
@@ -329,18 +270,6 @@ def _name_the_scale(factors, sizes):
         return "wrong-scale", f"The scores are divided by {divisors[0]:.4g} whatever d_k is; wanted √d_k."
     said = ", ".join(f"{factor:.4g} at d_k = {d_k}" for d_k, factor in factors.items())
     return "wrong-scale", f"The scores come out multiplied by {said}; wanted by 1: look at what you divide by."
-
-
-def wrong_cells(attempt):
-    """For a mask (n, n): whether somebody sees the future, or does not see what he may."""
-    for mine, want, case in attempt.triples():
-        for name, cells, verb in (
-            ("future-seen", mine & ~want, "may see key {1}, which is later"),
-            ("past-not-seen", want & ~mine, "may not see key {1}, which is not later"),
-        ):
-            if cells.any():
-                return name, f"On {case}, query {{0}} {verb}.".format(*cells.nonzero()[0].tolist())
-    return None
 
 
 def cells_used(attempt):
@@ -416,107 +345,6 @@ def rearranged(attempt):
     return name, f"On {case}, row {place} holds {rows[0]} (token.feature); wanted {rows[1]}."
 
 
-# Multi-head attention as a black box (x, w_qkv, w_out, num_heads, mask): change one thing, see what moves.
-
-D, H, T = 12, 2, 5
-
-
-def _black_box(attempt, x, mask=None):
-    """The contexts of two heads side by side: w_out changes nothing, and the weights are random but fixed."""
-    return attempt.call(x, random_tensor(7, 3 * D, D) / 3, torch.eye(D), H, mask)
-
-
-def _moves(attempt, mask=None):
-    """bool (sample changed, token changed, sample, token, feature): which outputs move, or None."""
-    x = random_tensor(5, 2, T, D)
-    before = _black_box(attempt, x, mask)
-    if not isinstance(before, torch.Tensor) or before.shape != x.shape or before.isnan().any():
-        return None
-    moved = torch.zeros(2, T, 2, T, D, dtype=torch.bool)
-    for b, t in itertools.product(range(2), range(T)):
-        other = x.clone()
-        other[b, t] = random_tensor(100 * b + t, D)
-        after = _black_box(attempt, other, mask)
-        if after is None or after.shape != x.shape:
-            return None
-        moved[b, t] = (after - before).abs() > 1e-6
-    return moved
-
-
-def receptive_field(attempt):
-    """Which tokens and texts an output depends on, without a mask and with two kinds."""
-    moved = _moves(attempt)
-    if moved is None:
-        return None
-    if moved[0, :, 1].any() or moved[1, :, 0].any():
-        return "texts-mixed", "Changing text 0 moves the output of text 1: the batch axis has been mixed in."
-    sees = moved[0, :, 0].any(-1).T  # (T that sees, T that is seen)
-    if not (sees & ~torch.eye(T, dtype=torch.bool)).any():
-        return "tokens-do-not-mix", "Each output depends on its own token alone: scores must be tokens × tokens."
-    if not sees.all():
-        t, s = (~sees).nonzero()[0].tolist()
-        return "token-not-seen", f"Without a mask, output {t} does not depend on token {s}: a head must see them all."
-    if not moved[0, :, 0].any(0).any(0).all():
-        return "output-never-moves", "Some features of the output depend on nothing: are they zeros or constants?"
-    causal = torch.ones(T, T, dtype=torch.bool).tril()
-    lengths = torch.tensor([T, T - 2])
-    padding = (torch.arange(T) < lengths[:, None])[:, None, None]
-    moved = _moves(attempt, causal)
-    if moved is not None:
-        sees = moved[0, :, 0].any(-1).T
-        if (sees & ~causal).any():
-            t, s = (sees & ~causal).nonzero()[0].tolist()
-            return (
-                "future-leak",
-                f"Under a causal mask, output {t} depends on token {s}, which lies in its future (True = may attend).",
-            )
-        if (~sees & causal).any():
-            t, s = (~sees & causal).nonzero()[0].tolist()
-            return "past-not-seen", f"Under a causal mask, output {t} does not depend on token {s}, which it may see."
-    moved = _moves(attempt, padding)
-    if moved is not None and moved[1, T - 1, 1, : T - 2].any():
-        return "padding-leak", "A padded token moves the output of real ones: the padding mask does not hide it."
-    return None
-
-
-def blind_features(attempt):
-    """Whether every head reads the whole embedding."""
-    x = random_tensor(5, 2, T, D)
-    before = _black_box(attempt, x)
-    if before is None or before.shape != x.shape:
-        return None
-    for head, f in itertools.product(range(H), range(D)):
-        other = x.clone()
-        other[0, 0, f] += 1
-        own = slice(head * D // H, (head + 1) * D // H)
-        after = _black_box(attempt, other)
-        if after is not None and (after - before)[0, :, own].abs().max() < 1e-6:
-            says = f"Head {head} does not depend on feature {f}: project the whole embedding, then split the product."
-            return "blind-features", says
-    return None
-
-
-def hidden_scale(attempt):
-    """As `wrong_scale`, but the weights are read from the outputs of values that are one-hot."""
-    factors = {}
-    tokens = {6: 5, 9: 7}  # by d_k
-    for d_k, T in tokens.items():
-        d = 2 * d_k
-        x = torch.cat([torch.eye(T), random_tensor(3, T, d - T)], dim=-1)[None]
-        w_q, w_k = random_tensor(1, d, d) / 3, random_tensor(2, d, d) / 3
-        w_v = torch.zeros(d, d)
-        for head in range(2):
-            w_v[head * d_k : head * d_k + T, :T] = torch.eye(T)
-        output = attempt.call(x, torch.cat([w_q, w_k, w_v]), torch.eye(d), 2)
-        if not isinstance(output, torch.Tensor) or output.shape != x.shape:
-            return None
-        q, k = (x[0] @ w[:d_k].T for w in (w_q, w_k))
-        factors[d_k] = _log_ratio(output[0, :, :T], (q @ k.T / math.sqrt(d_k)).softmax(-1))
-    return _name_the_scale(
-        factors, {"d_k": lambda d_k: d_k, "d": lambda d_k: 2 * d_k, "the number of tokens": lambda d_k: tokens[d_k]}
-    )
-
-
 # Counts: a formula is found from a few values.
 
 TERMS = {
@@ -577,20 +405,6 @@ def share(attempt):
 
 
 # Lists of numbers, masks, rows of a matrix.
-
-
-def missing_or_extra(attempt):
-    for mine, want, case in attempt.triples():
-        if any(type(h) not in (int, float) for h in mine):
-            return "not-numbers", f"On {case} the list holds {describe(mine[0])}, wanted whole numbers."
-        if mine != want:
-            missing, extra = sorted(set(want) - set(mine)), sorted(set(mine) - set(want))
-            if extra:
-                return "some-do-not-divide", f"On {case} the list holds {extra[0]}, which does not divide it."
-            if missing:
-                return "some-are-missing", f"On {case} the list lacks {missing[0]}, which divides it."
-            return "another-order", f"On {case} the numbers are right, but not each once and in rising order."
-    return None
 
 
 def turned_over(attempt):
