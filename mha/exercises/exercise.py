@@ -35,7 +35,7 @@ class Mistake:
 
     def __init__(self, name, says, *edits, answer=None, change=None):
         self.name, self.says, self.edits, self.answer, self.change = name, says, edits, answer, change
-        if edits and callable(edits[0]):  # OLD FORM, as is `change`: goes with the last lesson_NN.py
+        if edits and callable(edits[0]):  # OLD FORM, as is `change`: goes with the last old_form.py
             (self.answer,), self.edits = edits, ()
 
 

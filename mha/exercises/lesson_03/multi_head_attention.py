@@ -225,7 +225,7 @@ EXERCISE = Exercise(
             (".transpose(1, 2) for", " for"), ("context.transpose(1, 2)", "context"),
             ("not None:", "not None and T == num_heads:")),
         Mistake("one-head", "This is attention with a single head, d wide: num_heads changes nothing.",
-            ("B, T, d = x.shape", "B, T, d = x.shape\n    num_heads = 1")),
+            (SPLIT, "view(B, T, (num_heads := 1), d).transpose(1, 2)")),
         Mistake("no-scale", "The scores are not divided by √d_k: weights come out too peaked.",
             (" / math.sqrt(d // num_heads)", "")),
         Mistake("divided-by-root-d", "The scores are divided by √d, wanted √d_k, the width of one head: log-ratios of "
