@@ -31,6 +31,7 @@ import mha.transformer
 from mha.accounting import attention_parameters, feed_forward_parameters
 from mha.exercises import check, hint, judge, progress, sandbox, solution
 from mha.exercises.compare import equal
+from mha.exercises.exercise import Exercise, Mistake
 from mha.exercises.judge import behaviour, exercises, same
 from tests.mutants import mutants
 
@@ -364,6 +365,39 @@ def test_of_two_mistakes_the_first_to_mend_is_said():
     verdict = check("1.1", answer)
     assert verdict.mistake == "no-scale" and "softmax-over-queries" in verdict.message
     assert "Two things" in verdict.message
+
+
+def doubled(x):
+    return 2 * x + 0 * x  # the double
+
+
+def exercise_of(*mistakes):
+    return Exercise("0.1", doubled, difficulty=1, minutes=2, hints=(), mistakes=mistakes, inputs=lambda: {"3": (3,)})
+
+
+def test_a_mistake_is_an_edit_of_the_reference():
+    square = Mistake("square", "It is squared.", ("2 * x", "x * x"))
+    more = Mistake("one-more", "It is one more.", ("+ 0 * x", "+ 1"))
+    halved = Mistake("halved", "It is halved.", answer=lambda x: x / 2)
+    neither = Mistake("neither", "Both are left out.", ("2 * x", "x"), ("+ 0 * x", ""))
+    exercise = exercise_of(square, more, halved, neither)
+    assert [exercise.answer(one)(3) for one in exercise.mistakes] == [9, 7, 1.5, 3]
+    assert list(exercise.pairs()) == [(square, more)] and exercise.answer(square, more)(3) == 10
+    assert exercise.answer(more) is exercise.answer(more)  # made once
+    assert exercise.source.endswith("# the double") and doubled(3) == 6
+
+
+@pytest.mark.parametrize(
+    ("edits", "says"),
+    [
+        ([("3 * x", "x")], "'3 * x' stands 0 times in doubled; wanted once, spelled as it is there."),
+        ([("x", "y")], "'x' stands 3 times in doubled; wanted once"),
+        ([("2 * x +", "x +"), ("x + 0", "x")], "two edits of doubled touch at '2 * x +': make one"),
+    ],
+)
+def test_an_edit_that_does_not_fit_is_refused(edits, says):
+    with pytest.raises(ValueError, match=re.escape(says)):
+        exercise_of().answer(Mistake("odd", "It is odd.", *edits))
 
 
 def behaves_alike(exercise, *pairs_of_names):

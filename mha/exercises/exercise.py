@@ -1,15 +1,16 @@
 """What an exercise is: a reference, inputs that tell its known mistakes apart, and each mistake as an edit of it.
 
 A new one is a file `lesson_NN/name.py` that ends in `EXERCISE = Exercise(…)`, and a cell of the lesson; it is found by
-itself.  A file there whose name begins with `_` holds what several exercises share.  In order of work:
+itself.  A file there whose name begins with `_` holds what several exercises share.
 
 1. Write the reference, short and without ceremony: `solution` prints it, and the mistakes edit its text.
-2. A mistake is `Mistake(name, says, (old, new), …)`: each `old` stands exactly once in the reference's text (make it
-   longer until it does), comments included; `new` takes its place, may have several lines, and may use what the file
-   imports or defines.  What no short edit says, `answer=` says with a function of the same arguments.
-3. Order them by what is to be mended first: of two at once, which is tried where their edits do not touch, the first
-   is explained.  At least three; no two may do the same on all inputs, and none may be right, singly or in pairs.
-4. `right` holds other right answers, `fresh` inputs that no check uses: both are for the tests alone.
+2. A mistake is `Mistake(name, says, (old, new), …)`.  Each `old` stands exactly once in the reference's text, comments
+   included (make it longer until it does); `new` takes its place, may have several lines, and may use what the file
+   imports or defines.  What no short edit says, `answer=` says, a function of the same arguments.
+3. Two mistakes at once are tried where their edits do not touch.  Two that cannot both be made (this way or that of
+   the same step) get an `old` that overlaps.  The list is in the order of mending: of two, the first is explained.
+4. At least three; no two do the same on all inputs, none is right, alone or with another: the tests say so.
+5. `right` holds other right answers, `fresh()` inputs that no check uses: both are for the tests alone.
 """
 
 import functools
@@ -105,7 +106,7 @@ class Exercise:
         text, end = self.source, len(self.source)
         for (start, stop), new in sorted(((self._place(old), new) for old, new in edits), reverse=True):
             if stop > end:
-                raise ValueError(f"two edits of {self.title} touch at {text[start:stop]!r}: make one of them.")
+                raise ValueError(f"two edits of {self.title} touch at {self.source[start:stop]!r}: make one of them.")
             text, end = text[:start] + new + text[stop:], start
         return text
 
