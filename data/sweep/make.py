@@ -130,13 +130,15 @@ def result(setting):
     test, rank = probe(task, model, "test"), probe(task, model, "rank")
     whole, in_all = test.right(), len(layers) * num_heads
     rises = pruning.ablation_importance(layers, lambda: -test.right())
-    orders = {("greedy", 0): pruning.greedy_order(layers, rank.loss, at_once=max(1, in_all // 24))}
+    at_once = 1 if in_all <= 24 else in_all // 8  # of many heads, several go before the rest is ranked again
+    orders = {("greedy", 0): pruning.greedy_order(layers, rank.loss, at_once)}
     if (task, num_heads) in CURVES:
         orders["gradient", 0] = pruning.order_by(layers, pruning.gradient_importance(layers, rank.losses))
         orders["ablation", 0] = pruning.order_by(layers, pruning.ablation_importance(layers, rank.loss))
         orders |= {("random", draw): pruning.random_order(layers, 100 * seed + draw) for draw in DRAWS}
-    curves = {name: pruning.curve(layers, order, test.right) for name, order in orders.items()}
-    kept = [in_all - gone for gone, right in enumerate(curves["greedy", 0]) if right >= whole - 0.01]
+    counts = range(0, in_all + 1, at_once)
+    curves = {name: pruning.curve(layers, order, test.right, counts) for name, order in orders.items()}
+    kept = [in_all - off for off, right in zip(counts, curves["greedy", 0], strict=True) if right >= whole - 0.01]
     quarter, half, *_, last = [measured[step] for step in sorted(measured)[1:]]
     row = {
         "task": task, "heads": num_heads, "seed": seed, "quarter": quarter, "half": half, "validation": last,
