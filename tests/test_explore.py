@@ -11,8 +11,10 @@ import pytest
 import torch
 from PIL import Image
 
-from mha import explore, figures, svg
+from mha import explore, figures, palette
 from mha.tasks import dates
+from mha.views import svg
+from mha.views.reshape import PATHS
 
 TOKENS = ["[CLS]", "Maya", "fed", "<her>", "cat", "&", "[SEP]"]
 
@@ -216,7 +218,7 @@ def test_dividing_takes_the_square_root_of_d_k_off_every_odds():
 def test_the_colour_scale_runs_from_nothing_to_everything():
     assert svg.levels(np.array([0, 0.5, 1])).tolist() == [0, 128, 255]
     assert svg.levels(np.array([-1, 0, 1]), signed=True).tolist() == [0, 128, 255]
-    assert svg.HEX[False][0] == figures.WEIGHTS[0] and svg.HEX[False][255] == figures.WEIGHTS[-1]
+    assert svg.shades()[0][0] == palette.WEIGHTS[0] and svg.shades()[0][255] == palette.WEIGHTS[-1]
 
 
 def test_a_masked_row_stays_a_distribution_and_a_fully_hidden_one_is_zero():
@@ -230,7 +232,7 @@ def test_a_masked_row_stays_a_distribution_and_a_fully_hidden_one_is_zero():
 def test_only_the_right_path_brings_every_address_home():
     view = explore.reshape()
     home = None
-    for path in explore.PATHS:
+    for path in PATHS:
         view.controls["path"].value = path
         view.controls["step"].value = 0
         start = view.table().splitlines()[1:-1]
@@ -404,8 +406,8 @@ def test_a_map_has_its_queries_down_its_keys_across_and_the_chosen_row_framed():
     values = np.array([[0.9, 0.1, 0.0], [0.2, 0.3, 0.5]])
     parts, _ = svg.map_panel(10, 0, values, list("ab"), list("xyz"), chosen=1)
     *cells, frame = rectangles(parts)
-    assert [cell["fill"] for cell in cells] == [svg.HEX[False][level] for level in svg.levels(values).flatten()]
-    assert frame["y"] == cells[3]["y"] and frame["stroke"] == svg.CHOSEN
+    assert [cell["fill"] for cell in cells] == [svg.shades()[0][level] for level in svg.levels(values).flatten()]
+    assert frame["y"] == cells[3]["y"] and frame["stroke"] == palette.CHOSEN
     titles = [t.text for t in ElementTree.fromstring(f"<g>{''.join(parts)}</g>").iter("title")]
     assert titles[2] == "a → z: 0.00" and titles[5] == "b → z: 0.50"
 
@@ -414,7 +416,7 @@ def test_a_raster_is_its_table_a_pixel_to_a_cell():
     values = np.array([[0.9, 0.1, 0.0], [0.2, 0.3, 0.5]])
     picture = ElementTree.fromstring(f"<g>{svg.raster(0, 0, 9, 6, values)}</g>").find("image").get("href")
     pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(picture.partition(",")[2]))))
-    assert (pixels == svg.RAMPS[False][svg.levels(values)]).all()
+    assert (pixels == svg.ramp()[svg.levels(values)]).all()
 
 
 def test_lines_run_from_queries_to_keys_and_the_chosen_querys_are_thick():

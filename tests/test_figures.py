@@ -12,7 +12,8 @@ import pytest
 import torch
 from PIL import Image
 
-from mha import figures
+from mha import figures, palette
+from mha.figures.look import colour_map
 
 WORDS = {"title": "What to see", "alt": "One sentence that says it."}
 TABLE = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]])
@@ -113,7 +114,7 @@ def test_where_no_folder_can_be_written_nothing_is_said_of_it():
 
 
 def test_a_larger_weight_is_darker_whatever_its_hue():
-    ramp = figures.colour_map(figures.WEIGHTS)(np.linspace(0, 1, 50))[:, :3]
+    ramp = colour_map(palette.WEIGHTS)(np.linspace(0, 1, 50))[:, :3]
     lightness = ramp @ [0.2126, 0.7152, 0.0722]
     assert (np.diff(lightness) < 0).all() and lightness[0] > 0.99 and lightness[-1] < 0.2
 
@@ -137,7 +138,7 @@ def test_the_arrow_leads_to_a_step_but_not_to_a_wrong_one():
 
 
 def test_a_box_has_the_colour_of_the_head_that_its_feature_belongs_to():
-    colours = [tuple(int(shade[i : i + 2], 16) for i in (1, 3, 5)) for shade in figures.HEADS[:2]]
+    colours = [tuple(int(shade[i : i + 2], 16) for i in (1, 3, 5)) for shade in palette.HEADS[:2]]
     for head in (0, 1):
         drawn = pixels(figures.shape_walk({"q": ADDRESSES[:, 2 * head : 2 * head + 2]}, 2, **WORDS))
         seen = [(drawn == colour).all(axis=-1).sum() > 1000 for colour in colours]
