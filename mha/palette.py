@@ -24,14 +24,14 @@ LIGHT = {
     "ATTENTION": "#8fa3bf",
     "FEED_FORWARD": "#c8ad7f",
     "EMBEDDING": "#e6dcc8",
-    "NORM": "#f2f2f2",
+    "NORM": "#e2e2e2",
     "READ_OUT": "#b9b2ab",
     "BAR": "#1764ab",  # bars of one piece
     "LINE": "#1764ab",  # from a query to a key
     "CHOSEN": "#d95f02",  # the row, cell or line that is looked at
     "LESS": "#e08214",  # a negative number
     "MORE": "#8073ac",  # a positive one beside it
-    "LINES": ("#1764ab", "#c46d06", "#222222", "#8073ac"),  # curves, by number
+    "LINES": ("#1764ab", "#a85a00", "#222222", "#6f62a3"),  # curves, by number
     "RIGHT": "#1764ab",
     "WRONG": "#e08214",
     "ALERT": "#bb0000",
@@ -43,9 +43,9 @@ DARK = LIGHT | {
     "MUTED": "#a8a8a8",
     "WEIGHTS": ("#1b1b1b", "#17324d", "#1f5a8c", "#3f8fc6", "#8cc4e8", "#eaf5fd"),
     "DIFFERENCES": ("#ffd9a8", "#e08a2e", "#6b4520", "#262626", "#403a5e", "#8a7fc4", "#ddd8ff"),
-    "QUERY": "#7a70e6",
-    "KEY": "#f2934a",
-    "VALUE": "#9be8d0",
+    "QUERY": "#8a80ec",
+    "KEY": "#ff9d66",
+    "VALUE": "#4fe3c1",
     "NORM": "#d0d0d0",
     "BAR": "#5aa9dc",
     "LINE": "#5aa9dc",

@@ -43,11 +43,12 @@ def transformer(model, *, title: str, alt: str) -> Picture:
     # The memory goes across: keys and values of cross-attention.
     middle, into = (LEFT + RIGHT) / 2, cross + 1.04
     for aside, colour in ((0.04, palette.KEY), (-0.04, palette.VALUE)):
-        across, up = [LEFT + 1.0, middle + aside, middle + aside], [memory - aside, memory - aside, into - aside]
-        axes.plot(across, up, color=colour, linewidth=1.4)
-        _arrow(axes, (middle + aside, into - aside), (RIGHT - WIDE / 2, into - aside), colour)
+        across, up = [LEFT + 1.0, middle - aside, middle - aside], [memory - aside, memory - aside, into - aside]
+        axes.plot(across, up, color=colour, linewidth=1.6)
+        _arrow(axes, (middle - aside, into - aside), (RIGHT - WIDE / 2, into - aside), colour)
+    axes.plot([RIGHT, RIGHT], [cross + 0.53, cross + 0.63], color=palette.QUERY, linewidth=3, zorder=4)
     _arrow(axes, (RIGHT, cross + 0.52), (RIGHT, cross + 0.72), palette.QUERY)
-    axes.text(middle - 0.08, (memory + into) / 2, "keys and\nvalues", ha="right", va="center", fontsize=LABEL)
+    axes.text(middle - 0.13, (memory + into) / 2, "keys and\nvalues", ha="right", va="center", fontsize=LABEL)
 
     axes.set(xlim=(0, 8.65), ylim=(-0.15, y + 1.6))
     axes.set_axis_off()

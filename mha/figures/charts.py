@@ -43,7 +43,6 @@ def bars(rows: dict, *, title: str, alt: str, unit: str, numbers: str = "{:,.0f}
     axes.set(xlim=(0, room * point), xlabel=unit)
     axes.xaxis.set_major_formatter("{x:,.12g}")
     axes.locator_params(axis="x", nbins=5)
-    axes.grid(axis="x")
     axes.invert_yaxis()
     heading(figure, title)
     return Picture(figure, alt)

@@ -98,10 +98,8 @@ class Heads(View):
 
     def _picture(self, state):
         parts, y = svg.heads_panel(state.maps, state.head)
-        what = state.large, state.rows, state.columns, state.row
-        panel, end = (
-            svg.lines_panel(10, y + 30, *what) if state.lines else svg.map_panel(10, y + 30, *what, state.signed)
-        )
+        what = 10, y + 30, state.large, state.rows, state.columns, state.row
+        panel, end = svg.lines_panel(*what) if state.lines else svg.map_panel(*what, state.signed)
         bars, bars_end = svg.bars_panel(560, y + 64, state.large[state.row], state.columns, state.said, state.signed)
         parts += [svg.text(10, y + 20, state.title, 15), *svg.legend(720, y + 9, state.signed), *panel, *bars]
         words = f"{state.title}; {state.said}: {most(state.large[state.row], state.columns)}"
