@@ -1,5 +1,7 @@
 """A tensor on its way through reshapes, drawn as boxes that say where their number comes from."""
 
+import textwrap
+
 import torch
 
 from mha import addresses, palette
@@ -22,7 +24,10 @@ def shape_walk(steps: dict[str, torch.Tensor], d_k: int, *, title: str, alt: str
     gaps = [2 + (len(block) > 1) for block in blocks.values()]
     across = sum(block.size(2) for block in blocks.values()) + sum(gaps[1:]) + 1.2
     cell, tallest, x0 = min(0.36, width() / across), max(heights.values()), 0.0  # a cell in inches; else in cells
-    figure = sheet(cell * across, cell * (tallest + 1.3) + 0.4)
+    letters = 72 * cell / (0.62 * LABEL)  # in the width of a cell
+    names = {name: textwrap.fill(name, int((block.size(2) + 1.5) * letters)) for name, block in blocks.items()}
+    above = 0.4 + 1.3 * LABEL / 72 / cell * max(name.count("\n") + 1 for name in names.values())
+    figure = sheet(cell * across, cell * (tallest + above) + 0.4)
     axes = figure.add_subplot()
     for (name, block), gap in zip(blocks.items(), gaps, strict=True):
         if x0 and not name.startswith("wrong"):
@@ -31,9 +36,9 @@ def shape_walk(steps: dict[str, torch.Tensor], d_k: int, *, title: str, alt: str
         x0 += gap if x0 else 0
         y0 = (tallest - heights[name]) / 2
         _draw_boxes(axes, block, d_k, x0, y0, 72 * cell)
-        axes.text(x0 + block.size(2) / 2, y0 - 0.3, name, ha="center", va="bottom", fontsize=LABEL)
+        axes.text(x0 + block.size(2) / 2, y0 - 0.3, names[name], ha="center", va="bottom", fontsize=LABEL)
         x0 += block.size(2)
-    axes.set(xlim=(-1, x0 + 0.2), ylim=(tallest + 0.1, -1.2), aspect="equal")
+    axes.set(xlim=(-1, x0 + 0.2), ylim=(tallest + 0.1, -above), aspect="equal")
     axes.set_axis_off()
     heading(figure, title)
     return Picture(figure, alt)

@@ -14,7 +14,8 @@ def bars(rows: dict, *, title: str, alt: str, unit: str, numbers: str = "{:,.0f}
     """
     rows = {label: value if isinstance(value, dict) else {"": value} for label, value in rows.items()}
     pieces = list(dict.fromkeys(piece for row in rows.values() for piece in row))
-    labels = drawable(short(label, 40) for label in rows)
+    letters = min(40, int(0.45 * 72 * width() / (0.62 * LABEL)))  # labels leave room for the bars
+    labels = drawable(short(label, letters) for label in rows)
     ends = {label: numbers.format(sum(row.values())) for label, row in rows.items()}
     # In points: what the axes have beside the labels, and what is left of it for the longest bar beside its number.
     room = 72 * width() - 0.62 * LABEL * max(map(len, labels)) - 30
@@ -42,7 +43,7 @@ def bars(rows: dict, *, title: str, alt: str, unit: str, numbers: str = "{:,.0f}
     axes.tick_params(axis="y", length=0)
     axes.set(xlim=(0, room * point), xlabel=unit)
     axes.xaxis.set_major_formatter("{x:,.12g}")
-    axes.locator_params(axis="x", nbins=5)
+    axes.locator_params(axis="x", nbins=max(1, min(5, int(room / (0.66 * LABEL * len(f"{longest:,.12g}") + 12)))))
     axes.invert_yaxis()
     heading(figure, title)
     return Picture(figure, alt)

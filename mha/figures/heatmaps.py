@@ -47,7 +47,10 @@ def heatmap(
     """
     values, columns = _table(values), list(rows if columns is None else columns)
     T, S = values.shape
-    size = min(0.62 * S, width() - 1.8), (0.45 if numbers or texts else 0.3) * T  # inches of the table, across and down
+    size = (
+        min(0.62 * S, width() - max(1.8, 1 + _inches(rows))),
+        (0.45 if numbers or texts else 0.3) * T,
+    )  # inches of the table, across and down
     figure = sheet(1.6 + 0.62 * S, 0.9 + size[1])
     axes = figure.add_subplot()
     colours = colour_map(palette.WEIGHTS)
@@ -77,10 +80,10 @@ def head_grid(
         raise ValueError(f"weights have shape {tuple(weights.shape)}, wanted (h, T, S): choose one text, weights[0]")
     weights, columns = weights.detach().float().cpu(), list(rows if columns is None else columns)
     h, T, S = weights.shape
-    across = min(h, 3 if h > 8 and S <= 16 else 2)
+    across = min(h, 3 if h > 8 and S <= 16 and width() > 6 else 2)
     down = -(-h // across)
     # Inches of one head, across and down.
-    size = min(0.3 + 0.35 * S, (width() - 1.3) / across), min(0.15 + 0.25 * T, 2.3)
+    size = min(0.3 + 0.35 * S, (width() - max(1.3, 0.9 + _inches(rows))) / across), min(0.15 + 0.25 * T, 2.3)
     figure = sheet(1.3 + across * size[0], 0.7 + down * (size[1] + 0.7))
     colours = colour_map(palette.WEIGHTS)
     grid = figure.subplots(down, across, squeeze=False, sharex=True, sharey=True)
@@ -109,6 +112,11 @@ def differences(values: torch.Tensor, rows: Sequence[str], columns: Sequence[str
     _scale(figure, image, axes, "largest difference", 0.9 * size[1], shrink=0.9, format="%.0e")
     heading(figure, title)
     return Picture(figure, alt)
+
+
+def _inches(rows, font=LABEL):
+    """How wide the labels of the rows are."""
+    return 0.62 * font / 72 * max(len(short(token, 24)) for token in rows)
 
 
 def _table(values):
