@@ -47,10 +47,8 @@ def heatmap(
     """
     values, columns = _table(values), list(rows if columns is None else columns)
     T, S = values.shape
-    size = (
-        min(0.62 * S, width() - max(1.8, 1 + _inches(rows))),
-        (0.45 if numbers or texts else 0.3) * T,
-    )  # inches of the table, across and down
+    labels = 1 + _inches(rows) + 0.5 * _inches(columns)  # inches beside the table; slanted labels lean out of it
+    size = min(0.62 * S, width() - max(1.8, labels)), (0.45 if numbers or texts else 0.3) * T
     figure = sheet(1.6 + 0.62 * S, 0.9 + size[1])
     axes = figure.add_subplot()
     colours = colour_map(palette.WEIGHTS)

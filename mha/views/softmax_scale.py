@@ -40,10 +40,9 @@ class SoftmaxScale(RowView):
         return Scaled(row, [f"key {s}" for s in range(8)], title, d_k, both)
 
     def _still(self, state):
-        told = (
-            f"{way} " + ", ".join(f"{share:.2f}" for share in row) for way, row in zip(WAYS, state.both, strict=True)
-        )
         plain, divided = state.both.max(axis=1)
+        shares = (", ".join(f"{share:.2f}" for share in row) for row in state.both)
+        told = "; ".join(f"{way} {row}" for way, row in zip(WAYS, shares, strict=True))
         return figures.heatmap(
             torch.tensor(state.both),
             WAYS,
