@@ -88,3 +88,13 @@ def parameter_budget() -> "View":
     from mha.views.parameters import ParameterBudget
 
     return ParameterBudget()
+
+
+def switchboard(model: "Transformer") -> "View":
+    """The twelve heads of lesson 07's translator as switches: what is still right without those that are off.
+
+    model: the Transformer of lesson 07, with four heads in each of its three layers.  Has buttons to take a move back.
+    """
+    from mha.views.switchboard import Switchboard
+
+    return Switchboard(model)
