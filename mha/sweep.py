@@ -110,7 +110,8 @@ class SenseProbe:
         self.others = same_word & ~same_sense
         with torch.no_grad():
             vectors = self.vectors()
-            means = [F.normalize(table.float() @ vectors, dim=-1) for table in (self.pairs, self.others)]
+            tables = [table.to(vectors.device).float() for table in (self.pairs, self.others)]
+            means = [F.normalize(table @ vectors, dim=-1) for table in tables]
         self.means = torch.stack(means, dim=1)  # (B, 2, d): of the other sentences with its sense, of the other sense
 
     def vectors(self):
@@ -119,7 +120,10 @@ class SenseProbe:
         return F.normalize(hidden[torch.arange(len(hidden)), self.places], dim=-1)
 
     def losses(self):
-        """Each sentence's own loss (B,): which mean of the whole model's vectors is its word's vector more like?"""
+        """Each sentence's own loss (B,): is its word's vector more like the mean of its sense, or of the other?
+
+        Both means are those of the model as it was when the probe was made.
+        """
         alike = torch.einsum("bd,bkd->bk", self.vectors(), self.means) / 0.1
         return F.cross_entropy(alike, torch.zeros(len(alike), dtype=torch.long, device=alike.device), reduction="none")
 
