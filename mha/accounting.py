@@ -3,7 +3,7 @@
 Each function returns whole numbers by piece; `sum(pieces.values())` is the total.
 """
 
-from mha.attention import check_sizes
+from mha.checks import check_sizes
 
 PIECES = ("query", "key", "value", "output")
 

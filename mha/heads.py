@@ -10,7 +10,8 @@ Special tokens ask nothing, and a query without any key of the pattern does not 
 import functools
 
 import numpy as np
-import torch
+
+from mha import checks
 
 SPECIAL = {"[CLS]", "[SEP]", "[PAD]", "<s>", "</s>", "<pad>"}
 PUNCTUATION = set(",.;:!?…—()\"'")
@@ -81,12 +82,9 @@ def strengths(weights, tokens, causal=False):
     counts.  NaN where a part is missing: a sentence without marks inside cannot tell marks from the last place.
     Raises TypeError or ValueError for weights that are none, averaged, padded, under dropout or of other tokens.
     """
-    weights = weights.detach().float().cpu() if isinstance(weights, torch.Tensor) else weights
-    if weights is None or np.asarray(weights).ndim < 3:
-        checked(weights, None)  # says what is wrong
-    weights = np.asarray(weights, dtype=float)
-    flat = checked(weights.reshape(-1, *weights.shape[-2:]), None)
-    check_counts(flat, tokens, tokens)
+    weights = checks.attention_weights(weights)
+    flat = weights.reshape(-1, *weights.shape[-2:])
+    checks.check_counts(flat, tokens, tokens)
     if "[PAD]" in tokens or "<pad>" in tokens:
         raise ValueError("there is padding among the tokens: cut weights and tokens to the sentence's own length")
     future = np.triu(flat, 1).sum() / flat.sum()
@@ -242,48 +240,3 @@ def impostors(tokens):
         "twin or itself": same,
         "the word the": everywhere & (token == "the"),
     }
-
-
-# What follows refuses what are no attention weights.
-
-
-def checked(weights, batch):
-    """One layer's weights as an array (h, T, S), if they are attention weights."""
-    if weights is None:
-        raise TypeError("weights are None: call the layer with need_weights=True")
-    weights = weights.detach().float().cpu() if isinstance(weights, torch.Tensor) else weights
-    array = np.asarray(weights, dtype=float)
-    wanted = f"weights have shape {array.shape}, wanted (h, T, S) or (B, h, T, S)"
-    if array.ndim == 2:
-        raise ValueError(f"{wanted}: averaged over heads? pass average_attn_weights=False; one head is weights[None]")
-    if array.ndim == 4:
-        if batch is None and len(array) > 1:
-            raise ValueError(f"weights hold {len(array)} texts: choose one, batch=0 to {len(array) - 1}")
-        if not 0 <= (batch or 0) < len(array):
-            raise ValueError(f"batch={batch}, but weights hold {len(array)} texts: choose 0 to {len(array) - 1}")
-        array = array[batch or 0]
-    elif array.ndim == 3 and batch is not None:
-        raise ValueError(f"{wanted} when batch={batch} is chosen: were heads averaged? pass average_attn_weights=False")
-    if array.ndim != 3 or not array.size:
-        raise ValueError(wanted)
-    if not np.isfinite(array).all() or array.min() < 0:
-        raise ValueError("weights hold NaN or numbers below 0: are these scores, or the output of a row with no keys?")
-    rows, columns = array.sum(axis=-1), array.sum(axis=-2)
-    if not (_near_one(rows) | (rows == 0)).all():
-        hint = "is dropout on (call eval()), or are these scores?"
-        if _near_one(columns).all():
-            hint = "columns do: softmax was taken over the queries, use dim=-1"
-        raise ValueError(f"rows of weights sum to {rows.min():.2f} … {rows.max():.2f}, wanted 1; {hint}")
-    return array
-
-
-def _near_one(sums):
-    return np.abs(sums - 1) < 0.02
-
-
-def check_counts(layer, tokens, keys):
-    if layer.shape[1:] != (len(tokens), len(keys)):
-        raise ValueError(
-            f"weights are {layer.shape[1]} × {layer.shape[2]} per head, but there are {len(tokens)} query tokens and "
-            f"{len(keys)} key tokens: give key_tokens, or cut the padding"
-        )

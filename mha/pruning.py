@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import torch
 
-from mha.attention import whole
+from mha.checks import whole
 
 
 def switch_off(attention, heads, mean=None):

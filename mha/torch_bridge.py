@@ -3,7 +3,8 @@
 from torch import device as default_device
 from torch import nn
 
-from mha.attention import MultiHeadAttention, as_bool
+from mha.attention import MultiHeadAttention
+from mha.checks import as_bool
 
 # Both store [Q | K | V] with the heads one after the other, so only the names differ.
 NAMES = {

@@ -114,8 +114,8 @@ def _attend_with_cache(attention, x, cache, name, memory=None, mask=None):
     else:
         q, k, v = attention.project(x, memory)
         cache[name] = k, v
-    heads, weights = scaled_dot_product_attention(q, k, v, mask)
-    return attention.proj(heads.transpose(1, 2).flatten(2)), weights
+    context, weights = scaled_dot_product_attention(q, k, v, mask)
+    return attention.merge(context), weights
 
 
 class Transformer(nn.Module):

@@ -89,6 +89,7 @@ def test_imports_point_one_way():
     """Each room imports only from rooms before it; runtime is for all and imports none of ours."""
     rooms = [
         "runtime",
+        "checks",
         "attention",
         "torch_bridge",
         "accounting",
