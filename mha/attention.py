@@ -132,11 +132,13 @@ class MultiHeadAttention(nn.Module):
     def _project_two(self, x: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, T, d) of x, keys and values (B, S, d) of the source."""
         if type(self.qkv) is not nn.Linear:
-            return self.qkv(x).chunk(3, dim=-1)[0], *self.qkv(source).chunk(3, dim=-1)[1:]
+            (q, _, _), (_, k, v) = (self.qkv(tokens).chunk(3, dim=-1) for tokens in (x, source))
+            return q, k, v
         sizes = [self.d_model, 2 * self.d_model]
         w_q, w_kv = self.qkv.weight.split(sizes)
         b_q, b_kv = (None, None) if self.qkv.bias is None else self.qkv.bias.split(sizes)
-        return F.linear(x, w_q, b_q), *F.linear(source, w_kv, b_kv).chunk(2, dim=-1)
+        k, v = F.linear(source, w_kv, b_kv).chunk(2, dim=-1)
+        return F.linear(x, w_q, b_q), k, v
 
 
 def allowed_heads(d_model: int) -> list[int]:

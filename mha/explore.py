@@ -267,7 +267,7 @@ def translate(model, first="3 May 1979"):
         source = dates.encode([date]).to(place)
         symbols, shares = model.greedy(source, dates.START, 10)
         with torch.no_grad():
-            _, maps = model(source, dates.inputs(symbols), need_weights=True)
+            _, maps = model(source, dates.inputs(symbols))
         (iso,), doubt, clean = dates.decode(symbols), 1 - shares.prod().item(), dates.clean(date)
         why = dates.caution(date, iso)
         trust = f"⚠ A guess: {why}." if why else f"✓ One of its {len(dates.FORMATS)} formats writes this day just so."
