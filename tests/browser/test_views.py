@@ -10,10 +10,10 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from PIL import Image
 
-from tests.browser.lab import CHROMIUM, ROOT, Lesson, browser, server
+from tests.browser.lab import CHROMIUM, ROOT, WITHOUT, Lesson, browser, server
 from tests.outputs import METADATA
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="NOT CHECKED: no Chromium here, so no view was moved")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=WITHOUT)
 LESSONS = sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
 CELLS = [
     "import torch\nfrom mha import explore\n"
