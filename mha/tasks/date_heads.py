@@ -10,9 +10,20 @@ import string
 
 import torch
 
-from mha.tasks.dates import FIELDS, START, WRITES, decode, encode, fields, write
+from mha.tasks.dates import FIELDS, START, WRITES, decode, encode, fields, inputs, write
 
 DIGITS = ("Y1", "Y2", "Y3", "Y4", "month", "D1", "D2", "rest")  # the year's digits, the day's, and all else
+
+
+@torch.no_grad()
+def maps(model, source, target, size=500):
+    """All weights while these targets are written: {"encoder": (B, h, S, S), "decoder": (B, h, 10, 10), "cross": …}.
+
+    Those of the first layers, on the CPU; computed for `size` texts at a time, which keeps memory small.
+    """
+    parts = zip(source.split(size), target.split(size), strict=True)
+    found = [model(texts, inputs(symbols), need_weights=True)[1] for texts, symbols in parts]
+    return {name: torch.cat([tables[name][0].cpu() for tables in found]) for name in found[0]}
 
 
 def fields_of(date, form):
