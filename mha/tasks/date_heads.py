@@ -14,12 +14,23 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from mha.tasks.dates import FIELDS, START, WRITES, decode, encode, fields, write
+from mha.tasks.dates import FIELDS, START, WRITES, decode, encode, fields, inputs, write
 from mha.transformer import Transformer
 
 Written = Sequence[tuple[datetime.date, str]]  # dates, each with the format in which it is written
 Row = dict[str, float]  # what was measured on one head of the census
 DIGITS = ("Y1", "Y2", "Y3", "Y4", "month", "D1", "D2", "rest")  # the year's digits, the day's, and all else
+
+
+@torch.no_grad()
+def maps(model: Transformer, source: Tensor, target: Tensor, size: int = 500) -> dict[str, Tensor]:
+    """All weights while these targets are written: {"encoder": (B, h, S, S), "decoder": (B, h, 10, 10), "cross": …}.
+
+    Those of the first layers, on the CPU; computed for `size` texts at a time, which keeps memory small.
+    """
+    parts = zip(source.split(size), target.split(size), strict=True)
+    weights = [model(texts, inputs(symbols))[1] for texts, symbols in parts]
+    return {name: torch.cat([tables[name][0].cpu() for tables in weights]) for name in weights[0]}
 
 
 def fields_of(date: datetime.date, form: str) -> list[int]:
