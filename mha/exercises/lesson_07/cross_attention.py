@@ -50,7 +50,7 @@ EXERCISE = Exercise(
         "x (1, 1, 5), memory (1, 7, 5)": _draw(30, 1, 1, 7, 5),
     },
     hints=(
-        "Who asks, and who answers? Queries come from one of the two, keys and values from the other.",
+        "The scores are (B, T, S). Which of x and memory gives the rows, T, and which the columns, S?",
         "nn.Linear stores (out, in), so projecting is x @ w_q.T; each of the three matrices is used once.",
         "Scores q @ k.transpose(-2, -1) are (B, T, S): divide them by √d, softmax over the last axis, times v.",
     ),

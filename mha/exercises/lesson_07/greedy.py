@@ -46,11 +46,11 @@ def slow_greedy(model, source, start, steps):
 def careful_greedy(model, source, start, steps):
     """As one would with the real model: eval mode, its device, no gradients, and its weights asked for."""
     model.eval()
-    place = next(model.parameters()).device
-    symbols = torch.tensor([[start]] * len(source)).to(place)
+    device = next(model.parameters()).device
+    symbols = torch.tensor([[start]] * len(source)).to(device)
     with torch.no_grad():
         while symbols.size(1) <= steps:
-            scores, _ = model.to(place)(source.to(place), symbols, need_weights=True)
+            scores, _ = model.to(device)(source.to(device), symbols, need_weights=True)
             symbols = torch.hstack([symbols, scores[:, -1:].argmax(-1)])
     return symbols[:, -steps:]
 

@@ -41,7 +41,7 @@ EXERCISE = Exercise(
     inputs=_inputs, probes=(wrong_entries,), cell="{:g}".format, legend=" (1 = True)",
     hints=(
         "Where is a symbol real? One comparison of the whole table says so, (B, S).",
-        "It must fit weights of (B, h, T, S): which two axes are missing, and where do they go?",
+        "source != 0 is (B, S). Indexed with [:, None, None, :] it gets an axis of size 1 for heads, one for queries.",
     ),
     mistakes=(
         Mistake("on-the-query-axis", "The mask is (B, 1, S, 1): it hides rows, the padded queries; real tokens still "

@@ -50,7 +50,6 @@ EXERCISE = Exercise(
     inputs=lambda: {f"length {n}, d = {d}": (n, d) for n, d in ((5, 6), (12, 8), (3, 10))},
     probes=(_waves,), tolerance=1e-3,
     hints=(
-        "Column 2i is sin(place · rate), column 2i + 1 is cos of the same. The rate of pair i is 10000 ** (−2i / d).",
         "arange(0, d, 2) are the numbers 2i. Places down, [:, None], times rates across makes all angles at once.",
         "An empty table, then table[:, 0::2] = sines and table[:, 1::2] = cosines.",
     ),
