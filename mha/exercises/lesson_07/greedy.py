@@ -9,8 +9,8 @@ from mha.exercises.lesson_07._symbols import wrong_symbol
 def greedy(model, source, start, steps):
     symbols = torch.full((len(source), 1), start, device=source.device)
     for _ in range(steps):
-        scores = model(source, symbols)[:, -1]  # (B, symbols): the next one after all so far
-        symbols = torch.cat([symbols, scores.argmax(dim=-1, keepdim=True)], dim=1)
+        scores, _ = model(source, symbols)  # (B, t, symbols)
+        symbols = torch.cat([symbols, scores[:, -1:].argmax(dim=-1)], dim=1)  # the next one after all so far
     return symbols[:, 1:]  # without start
 
 
@@ -24,12 +24,12 @@ class _Rule(torch.nn.Module):
         super().__init__()
         self.symbols, self.scale = symbols, torch.nn.Parameter(torch.ones(1))
 
-    def forward(self, source, target, need_weights=False):
+    def forward(self, source, target, need_weights=True):
         so_far = (target * torch.arange(2, target.size(1) + 2)).cumsum(dim=1)  # (B, T): nothing after a place
         best = (source.sum(dim=1, keepdim=True) + so_far) % (self.symbols - 1)
         distance = (torch.arange(self.symbols) - best[..., None]).abs()
         scores = -self.scale * (distance + 0.01 * torch.arange(self.symbols))  # (B, T, symbols)
-        return (scores, {}) if need_weights else scores
+        return scores, {} if need_weights else None
 
 
 def slow_greedy(model, source, start, steps):
@@ -38,7 +38,7 @@ def slow_greedy(model, source, start, steps):
     for text in source:
         written = []
         for _ in range(steps):
-            written.append(model(text[None], torch.tensor([[start, *written]]))[0, -1].topk(1).indices.item())
+            written.append(model(text[None], torch.tensor([[start, *written]]))[0][0, -1].topk(1).indices.item())
         found.append(written)
     return torch.tensor(found)
 
@@ -50,7 +50,7 @@ def careful_greedy(model, source, start, steps):
     symbols = torch.tensor([[start]] * len(source)).to(device)
     with torch.no_grad():
         while symbols.size(1) <= steps:
-            scores, _ = model.to(device)(source.to(device), symbols, need_weights=True)
+            scores, _ = model.to(device)(source.to(device), symbols)
             symbols = torch.hstack([symbols, scores[:, -1:].argmax(-1)])
     return symbols[:, -steps:]
 
@@ -66,24 +66,25 @@ EXERCISE = Exercise(
     },
     hints=(
         "Begin with a column of start, (B, 1). Each turn of a loop asks the model and adds one column.",
-        "The model answers for every place, (B, t, symbols). Which place says what comes next? Take its largest score.",
+        "The model returns two things. Its scores are for every place, (B, t, symbols). Which place says what comes "
+        "next? Take its largest score.",
         "In the end the column of start goes: it was never written.",
     ),
     mistakes=(
         Mistake("own-output-never-seen", "What is read never depends on what was written: either the model is given "
             "start alone, or you read the scores of place 0, which has only start before it. Give it all so far, and "
-            "read the last place.", ("[:, -1]", "[:, 0]")),
+            "read the last place.", ("[:, -1:]", "[:, :1]")),
         Mistake("only-the-newest-given", "The model is given only the newest symbol: without a cache it needs all of "
             "them, from start on.", ("source, symbols", "source, symbols[:, -1:]")),
         Mistake("start-dropped", "After the first step start is no longer given; it stays in front.",
             ("source, symbols", "source, symbols[:, 1:] if symbols.size(1) > 1 else symbols")),
         Mistake("smallest-score", "The smallest score was taken; wanted the largest.", ("argmax", "argmin")),
         Mistake("text-0-for-all", "Every text got the symbol of text 0.",
-            ("scores.argmax(dim=-1, keepdim=True)", "scores[:1].argmax(dim=-1, keepdim=True).expand(len(source), 1)")),
+            (".argmax(dim=-1)", "[:1].argmax(dim=-1).expand(len(source), 1)")),
         Mistake("largest-over-texts", "argmax ran over the texts; for each text the largest over the symbols is "
-            "wanted, axis -1.", ("argmax(dim=-1, keepdim=True)", "argmax(dim=0)[: len(source), None]")),
+            "wanted, axis -1.", ("argmax(dim=-1)", "argmax(dim=0).T[: len(source)]")),
         Mistake("largest-over-places", "argmax ran over axis 1, the places; take the last place, and there the largest "
-            "over the symbols.", ("[:, -1]", ""), ("argmax(dim=-1, keepdim=True)", "argmax(dim=1)")),
+            "over the symbols.", ("[:, -1:].argmax(dim=-1)", ".argmax(dim=1)")),
         Mistake("wrong-end-cut", "The last symbol was cut off and start came back; cut off start, at the front: "
             "symbols[:, 1:].", ("symbols[:, 1:]", "symbols[:, :-1]")),
         Mistake("start-ignored", "Decoding begins with symbol 0, whatever start is; begin with a column of start.",
@@ -92,16 +93,16 @@ EXERCISE = Exercise(
             "alone. Use what is handed over.", ("1), start", "1), 11")),
         Mistake("new-symbol-in-front", "Each new symbol was put in front; it belongs behind all others, and start "
             "stays first.",
-            ("[symbols, scores.argmax(dim=-1, keepdim=True)]", "[scores.argmax(dim=-1, keepdim=True), symbols]")),
+            ("symbols, scores[:, -1:].argmax(dim=-1)", "scores[:, -1:].argmax(dim=-1), symbols")),
         Mistake("source-and-symbols-swapped", "The model was called with (symbols, source); it takes (source, "
             "symbols).", ("source, symbols", "symbols, source")),
         Mistake("argmax-over-everything", "argmax without an axis counts through all texts at once and gives one "
             "number; wanted one for each text, axis -1.",
-            ("argmax(dim=-1, keepdim=True)", "argmax().expand(len(source), 1)")),
+            ("argmax(dim=-1)", "argmax().expand(len(source), 1)")),
         Mistake("second-likeliest", "The second largest score was taken; wanted the largest.",
-            ("argmax(dim=-1, keepdim=True)", "topk(2).indices[:, 1:]")),
+            ("argmax(dim=-1)", "topk(2).indices[..., 1]")),
         Mistake("score-for-symbol", "The largest score itself was written down; wanted which symbol has it: argmax, "
-            "not max.", ("argmax(dim=-1, keepdim=True)", "max(dim=-1, keepdim=True).values")),
+            "not max.", ("argmax(dim=-1)", "max(dim=-1).values")),
         Mistake("one-step-too-many", "There is one symbol too many.", ("range(steps)", "range(steps + 1)")),
         Mistake("one-step-too-few", "There is one symbol too few.", ("range(steps)", "range(steps - 1)")),
         Mistake("start-returned", "Start came back in front; it was given, not written.",
