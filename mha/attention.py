@@ -92,44 +92,44 @@ class MultiHeadAttention(nn.Module):
         self.qkv = nn.Linear(d_model, 3 * d_model, bias=bias)
         self.proj = nn.Linear(d_model, d_model, bias=bias)
 
-    def forward(self, x, mask=None, *, context=None, need_weights=True):
-        """Attend from x (B, T, d) to itself, or to context (B, S, d).
+    def forward(self, x, mask=None, *, source=None, need_weights=True):
+        """Attend from x (B, T, d) to itself, or to source (B, S, d).
 
         mask: bool, broadcastable to (B, h, T, S), True = may attend.  Two axes are read as (T, S), the same for every
         text: one row of keys for each text, (B, S), goes in as mask[:, None, None, :].
         Returns output (B, T, d) and weights (B, h, T, S), or None for them with need_weights=False, which takes
         PyTorch's fused kernel: same output.
         """
-        q, k, v = self.project(x, context)  # each (B, h, ·, d_k)
+        q, k, v = self.project(x, source)  # each (B, h, ·, d_k)
         if need_weights:
             heads, weights = scaled_dot_product_attention(q, k, v, mask)
         else:
             heads, weights = _fused_attention(q, k, v, mask), None
         return self.proj(heads.transpose(1, 2).flatten(2)), weights  # (B, h, T, d_k) → (B, T, h·d_k)
 
-    def project(self, x, context=None):
-        """Queries of x, keys and values of context (x unless given), with a head axis: each (B, h, ·, d_k).
+    def project(self, x, source=None):
+        """Queries of x, keys and values of the source (x unless given), with a head axis: each (B, h, ·, d_k).
 
         Two sources take only their own rows of a plain Linear, so that hooks on `qkv` see self-attention alone;
         what somebody has put in its place (quantised, an adapter) is called as a whole for either.
         """
         _check_tokens(x, self.d_model, "x")
-        if context is None:
+        if source is None:
             q, k, v = self.qkv(x).chunk(3, dim=-1)  # one product, three times (B, T, d)
         else:
-            _check_tokens(context, self.d_model, "context")
-            _check_batch(x, context)
-            q, k, v = self._project_two(x, context)
+            _check_tokens(source, self.d_model, "source")
+            _check_batch(x, source)
+            q, k, v = self._project_two(x, source)
         return tuple(part.view(*part.shape[:2], self.num_heads, self.d_k).transpose(1, 2) for part in (q, k, v))
 
-    def _project_two(self, x, context):
-        """Queries (B, T, d) of x, keys and values (B, S, d) of context."""
+    def _project_two(self, x, source):
+        """Queries (B, T, d) of x, keys and values (B, S, d) of the source."""
         if type(self.qkv) is not nn.Linear:
-            return self.qkv(x).chunk(3, dim=-1)[0], *self.qkv(context).chunk(3, dim=-1)[1:]
+            return self.qkv(x).chunk(3, dim=-1)[0], *self.qkv(source).chunk(3, dim=-1)[1:]
         sizes = [self.d_model, 2 * self.d_model]
         w_q, w_kv = self.qkv.weight.split(sizes)
         b_q, b_kv = (None, None) if self.qkv.bias is None else self.qkv.bias.split(sizes)
-        return F.linear(x, w_q, b_q), *F.linear(context, w_kv, b_kv).chunk(2, dim=-1)
+        return F.linear(x, w_q, b_q), *F.linear(source, w_kv, b_kv).chunk(2, dim=-1)
 
 
 def allowed_heads(d_model):
@@ -187,9 +187,9 @@ def _check_tokens(x, d_model, name):
     _check_floating(x, name)
 
 
-def _check_batch(x, context):
-    if x.size(0) != context.size(0):
-        raise ValueError(f"x holds {x.size(0)} texts and context {context.size(0)}: they must be as many")
+def _check_batch(x, source):
+    if x.size(0) != source.size(0):
+        raise ValueError(f"x holds {x.size(0)} texts and source {source.size(0)}: they must be as many")
 
 
 def _check_floating(x, name):

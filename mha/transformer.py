@@ -93,7 +93,7 @@ class DecoderLayer(nn.Module):
             mask = causal_mask(x.size(1), device=x.device)
             found, own = self.attention(self.norm1(x), mask, need_weights=need_weights)
             x = x + found
-            found, cross = self.cross(self.norm2(x), memory_mask, context=memory, need_weights=need_weights)
+            found, cross = self.cross(self.norm2(x), memory_mask, source=memory, need_weights=need_weights)
         else:
             found, own = _attend_with_cache(self.attention, self.norm1(x), cache, "own")
             x = x + found

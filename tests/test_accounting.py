@@ -101,9 +101,9 @@ def test_a_stack_and_its_pieces_have_the_parameters_of_an_encoder_of_pytorch(lay
 @sizes
 def test_flops_are_those_that_pytorch_counts(d, h, B, T, S, bias):
     module, x = MultiHeadAttention(d, h, bias), torch.zeros(B, T, d)
-    context = None if S is None else torch.zeros(B, S, d)
+    source = None if S is None else torch.zeros(B, S, d)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        module(x, context=context)
+        module(x, source=source)
     counted = counter.get_flop_counts()["Global"]
     pieces = attention_flops(d, h, T, S, B)
     batched = sum(number for product, number in counted.items() if "bmm" in str(product))
@@ -128,7 +128,7 @@ def test_flops_with_a_free_width_are_those_of_as_many_heads_of_that_width():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
 def test_table_bytes_are_those_of_the_weights(dtype, B, T, S):
     module, x = MultiHeadAttention(12, 3).to(dtype), torch.zeros(B, T, 12, dtype=dtype)
-    _, weights = module(x, context=None if S is None else torch.zeros(B, S, 12, dtype=dtype))
+    _, weights = module(x, source=None if S is None else torch.zeros(B, S, 12, dtype=dtype))
     assert table_bytes(3, T, S, B, bytes_per_number=dtype.itemsize) == weights.nbytes
     if dtype is torch.float32:
         assert table_bytes(3, T, S, B) == weights.nbytes

@@ -160,22 +160,22 @@ def test_a_query_that_sees_nothing_gets_zero_context_weights_and_gradient(dtype)
 def test_the_class_answers_a_blind_query_with_its_bias_alone(dtype, need_weights):
     module = attention(bias=True, dtype=dtype)
     x = random(B, T, D, dtype=dtype).requires_grad_()
-    context = random(B, S, D, seed=1, dtype=dtype).requires_grad_()
+    source = random(B, S, D, seed=1, dtype=dtype).requires_grad_()
     mask = torch.ones(B, 1, T, S, dtype=torch.bool)
     mask[:, :, 1], mask[1] = False, False  # query 1 of text 0, all of text 1
     blind = ~mask.any(-1)[:, 0]
-    output, weights = module(x, mask, context=context, need_weights=need_weights)
+    output, weights = module(x, mask, source=source, need_weights=need_weights)
     output.float().square().sum().backward()
     assert torch.equal(output[blind], module.proj.bias.expand_as(output[blind]))
     assert weights is None or (weights.transpose(1, 2)[blind] == 0).all()
     assert (x.grad[blind] == 0).all() and (x.grad[~blind] != 0).any(-1).all()
-    assert (context.grad[1] == 0).all() and (context.grad[0] != 0).any()
-    assert all(p.grad.isfinite().all() for p in (x, context, *module.parameters()))
+    assert (source.grad[1] == 0).all() and (source.grad[0] != 0).any()
+    assert all(p.grad.isfinite().all() for p in (x, source, *module.parameters()))
 
 
 @both_ways
 def test_no_keys_at_all_give_zeros(need_weights):
-    output, _ = attention()(random(B, T, D), context=random(B, 0, D), need_weights=need_weights)
+    output, _ = attention()(random(B, T, D), source=random(B, 0, D), need_weights=need_weights)
     assert torch.equal(output, torch.zeros(B, T, D, dtype=torch.float64))
 
 
@@ -221,17 +221,17 @@ def test_autocast_with_a_mask_stays_near_full_precision(dtype, need_weights):
 # The class against a loop of heads, written with the layout that its docstring promises.
 
 
-def loop_of_heads(module, x, mask, context=None):
-    context, d_k, d = x if context is None else context, module.d_k, module.d_model
+def loop_of_heads(module, x, mask, source=None):
+    source, d_k, d = x if source is None else source, module.d_k, module.d_model
     outputs = []
     for head in range(module.num_heads):
         q, k, v = (
             F.linear(
-                source,
+                read,
                 module.qkv.weight[start + head * d_k : start + (head + 1) * d_k],
                 None if module.qkv.bias is None else module.qkv.bias[start + head * d_k : start + (head + 1) * d_k],
             )
-            for start, source in ((0, x), (d, context), (2 * d, context))
+            for start, read in ((0, x), (d, source), (2 * d, source))
         )
         outputs.append(F.scaled_dot_product_attention(q, k, v, attn_mask=mask))
     return F.linear(torch.cat(outputs, dim=-1), module.proj.weight, module.proj.bias)
@@ -243,13 +243,13 @@ def loop_of_heads(module, x, mask, context=None):
 @pytest.mark.parametrize(("t", "s"), [(4, None), (1, None), (4, 5), (1, 5), (5, 1)], ids=str)
 def test_the_class_equals_a_loop_of_heads_in_values_and_gradients(t, s, masked, bias, need_weights):
     module, x = attention(bias=bias), random(B, t, D).requires_grad_()
-    context = None if s is None else random(B, s, D, seed=1).requires_grad_()
+    source = None if s is None else random(B, s, D, seed=1).requires_grad_()
     mask = causal_mask(t, s) if masked else None
-    output, weights = module(x, mask, context=context, need_weights=need_weights)
-    wanted = loop_of_heads(module, x, mask, context)
+    output, weights = module(x, mask, source=source, need_weights=need_weights)
+    wanted = loop_of_heads(module, x, mask, source)
     close(output, wanted)
     assert (weights.shape if need_weights else weights) == ((B, H, t, s or t) if need_weights else None)
-    leaves = [x, *([] if context is None else [context]), *module.parameters()]
+    leaves = [x, *([] if source is None else [source]), *module.parameters()]
     direction = random(B, t, D, seed=2)
     pairs = zip(*(torch.autograd.grad(y, leaves, direction) for y in (output, wanted)), strict=True)
     for ours, theirs in pairs:
@@ -258,7 +258,7 @@ def test_the_class_equals_a_loop_of_heads_in_values_and_gradients(t, s, masked, 
 
 def test_cross_attention_to_oneself_is_self_attention():
     module, x = attention(bias=True), random(B, T, D)
-    for ours, theirs in zip(module(x, context=x), module(x), strict=True):
+    for ours, theirs in zip(module(x, source=x), module(x), strict=True):
         close(ours, theirs)
 
 
@@ -289,11 +289,11 @@ SHAPES = {
 @pytest.mark.parametrize("integer", [False, True], ids=["bool", "0/1"])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_a_mask_that_broadcasts_acts_as_its_expansion(shape, integer, need_weights):
-    module, x, context = attention(), random(B, T, D).requires_grad_(), random(B, S, D, seed=1)
+    module, x, source = attention(), random(B, T, D).requires_grad_(), random(B, S, D, seed=1)
     mask = coins(*shape, seed=3)
     full = mask.expand(B, H, T, S)
-    wanted, table = module(x, full, context=context)
-    output, weights = module(x, mask.long() if integer else mask, context=context, need_weights=need_weights)
+    wanted, table = module(x, full, source=source)
+    output, weights = module(x, mask.long() if integer else mask, source=source, need_weights=need_weights)
     close(output, wanted)
     direction = random(B, T, D, seed=2)
     close(torch.autograd.grad(output, x, direction), torch.autograd.grad(wanted, x, direction))
@@ -303,7 +303,7 @@ def test_a_mask_that_broadcasts_acts_as_its_expansion(shape, integer, need_weigh
 
 
 def call_class(mask, need_weights, batch=B):
-    return attention()(random(batch, T, D), mask, context=random(batch, S, D), need_weights=need_weights)
+    return attention()(random(batch, T, D), mask, source=random(batch, S, D), need_weights=need_weights)
 
 
 @both_ways
@@ -364,25 +364,25 @@ class Adapter(torch.nn.Module):
 @both_ways
 @pytest.mark.parametrize("bias", [False, True])
 def test_what_stands_in_place_of_qkv_is_called_for_either_source(bias, need_weights):
-    module, x, context = attention(bias=bias), random(B, T, D), random(B, S, D, seed=1)
+    module, x, source = attention(bias=bias), random(B, T, D), random(B, S, D, seed=1)
     doubled = copy.deepcopy(module)
     with torch.no_grad():
         for parameter in doubled.qkv.parameters():
             parameter.mul_(2)
     module.qkv = Adapter(module.qkv)
-    for source in (None, context):
-        ours, theirs = (m(x, context=source, need_weights=need_weights)[0] for m in (module, doubled))
+    for read in (None, source):
+        ours, theirs = (m(x, source=read, need_weights=need_weights)[0] for m in (module, doubled))
         close(ours, theirs)
     assert module.qkv.calls == 3
     assert "hooks on `qkv`" in MultiHeadAttention.project.__doc__
 
 
-def test_a_quantised_layer_attends_to_a_context(recwarn):
+def test_a_quantised_layer_attends_to_a_source(recwarn):
     module = attention(dtype=torch.float32)
     small = torch.ao.quantization.quantize_dynamic(module, {torch.nn.Linear}, dtype=torch.qint8)
-    x, context = random(B, T, D, dtype=torch.float32), random(B, S, D, seed=1, dtype=torch.float32)
+    x, source = random(B, T, D, dtype=torch.float32), random(B, S, D, seed=1, dtype=torch.float32)
     assert type(small.qkv) is not torch.nn.Linear
-    close(small(x, context=context)[0], module(x, context=context)[0], 0.05)
+    close(small(x, source=source)[0], module(x, source=source)[0], 0.05)
 
 
 @pytest.mark.parametrize(
@@ -409,7 +409,7 @@ def test_decoding_against_cached_keys_equals_one_full_pass(step, need_weights):
     whole, _ = module(x, causal_mask(6))
     for end in range(step, 7, step):
         new, cached = x[:, end - step : end], x[:, :end]
-        output, _ = module(new, causal_mask(step, end), context=cached, need_weights=need_weights)
+        output, _ = module(new, causal_mask(step, end), source=cached, need_weights=need_weights)
         close(output, whole[:, end - step : end])
 
 
@@ -447,9 +447,9 @@ def test_inputs_need_not_be_contiguous(layout, need_weights):
     mask = coins(T, T).t() | torch.eye(T).bool()
     assert not x.is_contiguous()
     module = attention(bias=True)
-    for context in (None, x):
-        wanted, _ = module(x.contiguous(), mask.contiguous(), context=None if context is None else x.contiguous())
-        close(module(x, mask, context=context, need_weights=need_weights)[0], wanted)
+    for source in (None, x):
+        wanted, _ = module(x.contiguous(), mask.contiguous(), source=None if source is None else x.contiguous())
+        close(module(x, mask, source=source, need_weights=need_weights)[0], wanted)
     close(
         scaled_dot_product_attention(x, x, x.flip(1), mask)[0],
         scaled_dot_product_attention(x.contiguous(), x.contiguous(), x.flip(1).contiguous(), mask.contiguous())[0],
@@ -459,9 +459,9 @@ def test_inputs_need_not_be_contiguous(layout, need_weights):
 @both_ways
 def test_shapes_can_be_tried_on_the_meta_device(need_weights):
     with torch.device("meta"):
-        module, x, context = MultiHeadAttention(D, H, bias=True), torch.empty(B, T, D), torch.empty(B, S, D)
+        module, x, source = MultiHeadAttention(D, H, bias=True), torch.empty(B, T, D), torch.empty(B, S, D)
         mask = causal_mask(T, S) & padding_mask([S, 2], S)
-        output, weights = module(x, mask, context=context, need_weights=need_weights)
+        output, weights = module(x, mask, source=source, need_weights=need_weights)
     assert all(p.is_meta for p in module.parameters())
     assert output.is_meta and output.shape == (B, T, D)
     assert weights is None or weights.shape == (B, H, T, S)
@@ -590,7 +590,7 @@ def test_sizes_that_cannot_be_are_refused_with_a_sentence(d, h, error, sentence)
 
 
 @both_ways
-@pytest.mark.parametrize("name", ["x", "context"])
+@pytest.mark.parametrize("name", ["x", "source"])
 @pytest.mark.parametrize(
     ("bad", "error", "sentence"),
     [
@@ -604,15 +604,15 @@ def test_sizes_that_cannot_be_are_refused_with_a_sentence(d, h, error, sentence)
 )
 def test_tokens_that_do_not_fit_are_refused_by_name(bad, error, sentence, name, need_weights):
     good = random(B, T, D)
-    inputs = {"x": bad} if name == "x" else {"x": good, "context": bad}
+    inputs = {"x": bad} if name == "x" else {"x": good, "source": bad}
     with pytest.raises(error, match=says(name + sentence)) as refusal:
         attention()(**inputs, need_weights=need_weights)
     assert ("unsqueeze(0)" in str(refusal.value)) == (isinstance(bad, torch.Tensor) and bad.dim() == 2)
 
 
-def test_a_context_of_another_batch_size_is_refused():
-    with pytest.raises(ValueError, match=f"x holds {B} texts and context 1: they must be as many"):
-        attention()(random(B, T, D), context=random(1, S, D))
+def test_a_source_of_another_batch_size_is_refused():
+    with pytest.raises(ValueError, match=f"x holds {B} texts and source 1: they must be as many"):
+        attention()(random(B, T, D), source=random(1, S, D))
 
 
 @pytest.mark.parametrize(

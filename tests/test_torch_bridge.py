@@ -40,10 +40,10 @@ def close(got, wanted):
     torch.testing.assert_close(got, wanted, atol=1e-10, rtol=1e-10)
 
 
-def run_theirs(module, x, context, **masks):
+def run_theirs(module, x, source, **masks):
     """Output (B, T, d) and weights (B, h, T, S), whatever the layout that the module wants."""
-    x, context = (y if module.batch_first else y.transpose(0, 1) for y in (x, context))
-    output, weights = module(x, context, context, average_attn_weights=False, **masks)
+    x, source = (y if module.batch_first else y.transpose(0, 1) for y in (x, source))
+    output, weights = module(x, source, source, average_attn_weights=False, **masks)
     return output if module.batch_first else output.transpose(0, 1), weights
 
 
@@ -65,11 +65,10 @@ def test_outputs_weights_per_head_and_gradients_are_equal(way, cross, batch_firs
         mine = ours(bias)
         other = to_torch(mine, batch_first)
     assert other.batch_first == batch_first
-    x, context = tokens(T), tokens(S, seed=1) if cross else None
-    source = context if cross else x
-    results = mine(x, context=context), run_theirs(other, x, source)
+    x, source = tokens(T), tokens(S, seed=1) if cross else None
+    results = mine(x, source=source), run_theirs(other, x, source if cross else x)
     close(*results)
-    inputs = [x, context] if cross else [x]
+    inputs = [x, source] if cross else [x]
     direction = tokens(T, seed=2).detach()
     gradients = [
         torch.autograd.grad(output, [*inputs, *module.parameters()], direction)
@@ -160,11 +159,11 @@ def random_mask(*shape):
     ids=["(T, S)", "(T, S) of 0/1", "(B, 1, 1, S)", "(B, h, T, S)", "(B, h, T, S) named", "(B, 1, T, S)"],
 )
 def test_a_translated_mask_hides_the_same_keys(mask, argument, heads, shape):
-    other, x, context = theirs(), tokens(T), tokens(S, seed=1)
+    other, x, source = theirs(), tokens(T), tokens(S, seed=1)
     translated = to_torch_mask(mask, num_heads=heads)
     assert translated.shape == shape and translated.dtype == torch.bool
-    wanted = run_theirs(other, x, context, **{argument: translated})
-    close(from_torch(other)(x, mask, context=context), wanted)
+    wanted = run_theirs(other, x, source, **{argument: translated})
+    close(from_torch(other)(x, mask, source=source), wanted)
     assert (wanted[1] == 0).any()  # the mask was read
 
 

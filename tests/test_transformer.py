@@ -194,8 +194,8 @@ def test_what_is_cached_is_not_computed_again(model):
     for layer in model.decoder:
         for attention in (layer.attention, layer.cross):
             project = attention.project
-            attention.project = lambda x, context=None, project=project: (
-                rows.append((x.size(1), None if context is None else context.size(1))) or project(x, context)
+            attention.project = lambda x, source=None, project=project: (
+                rows.append((x.size(1), None if source is None else source.size(1))) or project(x, source)
             )
     model.greedy(SOURCE, 11, 4)
     assert rows.count((1, 6)) == len(model.decoder) and rows.count((1, None)) == len(rows) - len(model.decoder)
