@@ -14,7 +14,8 @@ import torch
 
 SPECIAL = {"[CLS]", "[SEP]", "[PAD]", "<s>", "</s>", "<pad>"}
 PUNCTUATION = set(",.;:!?…—()\"'")
-KINDS = ("previous", "next", "behind", "ahead", "band", "punctuation", "same word", "sink")
+KINDS = ("previous", "next", "behind", "ahead", "band", "punctuation", "same word", "sink", "induction")
+CAUSAL = {"induction"}  # kinds that are asked of causal models alone
 WITHIN = {"previous": {"behind", "band"}, "next": {"ahead", "band"}, "behind": {"band"}, "ahead": {"band"}}
 THRESHOLD = 0.25  # of strength: chosen on planted heads (`planted_heads`), see notebook 06
 
@@ -28,6 +29,7 @@ def parts(tokens):
     punctuation     marks inside the sentence, and a mark at its end: , . ; : ! ? … — ( ) " '      Clark et al. 2019
     same word       other copies of the query, if it is a word
     sink            special tokens, or the first token where there are none
+    induction       the token after each earlier copy of the query                         Olsson et al. 2022
 
     Special tokens neither ask nor answer, but for the sink.
     """
@@ -47,6 +49,7 @@ def parts(tokens):
         "band": [back2, back, itself, on, on2],
         "punctuation": [inside, at_end],
         "same word": [same & (i != j)],
+        "induction": [np.pad(same, ((0, 0), (1, 0)))[:, :T] & (j <= i)],
     }
     found = {kind: [table & ~special[None, :] for table in tables] for kind, tables in found.items()}
     found["sink"] = [np.broadcast_to(special, (T, T)) if special.any() else (j == 0) & (i > 0)]
@@ -96,7 +99,8 @@ def strengths(weights, tokens, causal=False):
     for kind, tables in parts(tokens).items():
         possible = [table & seen for table in tables if (table & seen).any()]  # nobody sees the future
         whole = score(flat[:0], np.any(tables, axis=0) & seen, causal)[1]  # the null of all parts together
-        if not possible or not all(table.any() for table in tables) or whole == 1:  # 1: no room above the null
+        missing = not possible or not all(table.any() for table in tables) or (kind in CAUSAL and not causal)
+        if missing or whole == 1:  # 1: no room above the null
             found[kind] = np.full(weights.shape[:-2], np.nan)
             continue
         scores = [score(flat, table, causal) for table in possible]
