@@ -13,8 +13,9 @@ from ipywidgets import Checkbox, IntSlider, SelectionSlider, Text  # a dropdown 
 
 from mha import figures, svg
 from mha.accounting import stack_parameters, table_bytes
-from mha.attention import allowed_heads, scaled_dot_product_attention, whole
-from mha.heads import SPECIAL, check_counts, checked
+from mha.attention import allowed_heads, scaled_dot_product_attention
+from mha.checks import check_counts, layer_weights, whole
+from mha.heads import SPECIAL
 from mha.tasks import dates
 
 SENTENCE = ("Maya", "fed", "her", "cat", ",", "twice")
@@ -91,7 +92,7 @@ def heads(weights, tokens, key_tokens=None, layer_names=None, batch=None):
     or arrays.  tokens name the T queries, key_tokens the S keys (the same unless given).
     Raises TypeError or ValueError, with what to do, for weights that are none, averaged, or do not sum to one.
     """
-    layers = [checked(layer, batch) for layer in (weights if _is_per_layer(weights) else [weights])]
+    layers = [layer_weights(layer, batch) for layer in (weights if _is_per_layer(weights) else [weights])]
     tokens = figures.printable(tokens)
     keys = tokens if key_tokens is None else figures.printable(key_tokens)
     for layer in layers:
@@ -266,7 +267,7 @@ def translate(model, first="3 May 1979"):
         source = dates.encode([date]).to(place)
         symbols, shares = model.greedy(source, dates.START, 10)
         with torch.no_grad():
-            _, maps = model(source, dates.inputs(symbols), need_weights=True)
+            _, maps = model(source, dates.inputs(symbols))
         (iso,), doubt, clean = dates.decode(symbols), 1 - shares.prod().item(), dates.clean(date)
         why = dates.caution(date, iso)
         trust = f"⚠ A guess: {why}." if why else f"✓ One of its {len(dates.FORMATS)} formats writes this day just so."

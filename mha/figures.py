@@ -97,7 +97,7 @@ def heatmap(
     """One table of numbers as colours, the numbers written in.  values (T, S); columns = rows unless given.
 
     `numbers` is the format of a cell, or None to leave cells bare; `texts` are words to write instead, a list for
-    each row; `scale` the values of the two end colours.
+    each row; `scale` the values of the two end colours; without a `label` there is no bar of colours.
     """
     values, columns = _table(values), list(rows if columns is None else columns)
     T, S = values.shape
@@ -110,7 +110,8 @@ def heatmap(
     axes.xaxis.set_label_position("top")
     axes.set_xlabel(column_label)
     axes.set_title(title, loc="left", fontsize=11)
-    figure.colorbar(image, ax=axes, label=label, shrink=0.9)
+    if label:
+        figure.colorbar(image, ax=axes, label=label, shrink=0.9)
     return Picture(figure, alt)
 
 
@@ -121,7 +122,7 @@ def head_grid(weights, rows, columns=None, *, title, alt, names=None, numbers=No
         raise ValueError(f"weights have shape {tuple(weights.shape)}, wanted (h, T, S): choose one text, weights[0]")
     weights, columns = weights.detach().float().cpu(), list(rows if columns is None else columns)
     h, T, S = weights.shape
-    across = min(h, 3 if h > 8 and S <= 16 else 2)
+    across = min(h, 2)
     down = -(-h // across)
     size = min(0.3 + 0.35 * S, (WIDTH - 1.3) / across), min(0.15 + 0.25 * T, 2.3)  # inches of one head, across and down
     figure = Figure(figsize=(1.3 + across * size[0], 0.7 + down * (size[1] + 0.7)), layout="constrained")
@@ -131,7 +132,7 @@ def head_grid(weights, rows, columns=None, *, title, alt, names=None, numbers=No
             axes.set_axis_off()
             continue
         tokens = [short(token) for token in rows], [short(token) for token in columns]
-        image = _draw_table(axes, weights[head], *tokens, Normalize(0, 1), colour_map(WEIGHTS), numbers, size, 8)
+        image = _draw_table(axes, weights[head], *tokens, Normalize(0, 1), colour_map(WEIGHTS), numbers, size)
         axes.set_title(names[head] if names else f"head {head}", fontsize=9)
         axes.tick_params(labelleft=head % across == 0, labeltop=True)
         axes.set_ylabel("" if head % across else row_label, fontsize=8)

@@ -10,20 +10,18 @@ Ten minutes on one core.  Rows of results.csv are written as they come: started 
 """
 
 import csv
-import sys
 from itertools import product
 from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent.parent))
+from mha import heads
+from mha.pruning import switch_off
+from mha.tasks import repeats
+from mha.training import Training
 
-from mha import heads  # noqa: E402
-from mha.pruning import switch_off  # noqa: E402
-from mha.tasks import repeats  # noqa: E402
-from mha.training import Training  # noqa: E402
+HERE = Path(__file__).resolve().parent
 
 COLUMNS = ("layers", "heads", "width", "steps", "first", "last", "seed")
 SETTINGS = [

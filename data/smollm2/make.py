@@ -19,11 +19,10 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent.parent))
+from mha import heads, smollm
+from mha.pruning import switch_off
 
-from mha import heads, smollm  # noqa: E402
-from mha.pruning import switch_off  # noqa: E402
+HERE = Path(__file__).resolve().parent
 
 KINDS = ("previous", "same word", "sink", "induction")
 TEXTS, WORDS, SHOWN, DRAWS = 10, 25, 10, 10  # texts in each ten; words, and words of the shown text; random choices
@@ -58,7 +57,7 @@ def means(model, ids):
     with stack:
         for number, layer in enumerate(model.layers):
 
-            def note(module, inputs, number=number):
+            def note(_, inputs, number=number):
                 found[number] = inputs[0].flatten(0, 1).mean(dim=0)
 
             stack.enter_context(layer.attention.proj.register_forward_pre_hook(note))

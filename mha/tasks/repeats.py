@@ -4,9 +4,12 @@ A text begins with a block of different tokens and goes on repeating it.  How lo
 drawn anew for each text, so that place alone does not tell what to copy.
 """
 
+from collections.abc import Callable
+from typing import Any, cast
+
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from mha.attention import MultiHeadAttention, causal_mask, scaled_dot_product_attention
 
@@ -14,7 +17,7 @@ LENGTH, VOCABULARY, PERIODS = 24, 16, (4, 12)
 SETTINGS = {"steps": 400, "lr": 5e-3}
 
 
-def batch(seed, size=64, periods=PERIODS):
+def batch(seed: int, size: int = 64, periods: tuple[int, int] = PERIODS) -> Tensor:
     """`size` texts (B, T), each with a period from the first to the last of `periods`: the same for the same seed."""
     generator = torch.Generator().manual_seed(seed)
     first, last = periods
@@ -23,22 +26,17 @@ def batch(seed, size=64, periods=PERIODS):
     return blocks.gather(1, torch.arange(LENGTH) % period)
 
 
-def random_batch(seed, size=64):
-    """`size` texts of random tokens (B, T), which repeat nothing but by chance."""
-    return torch.randint(VOCABULARY, (size, LENGTH), generator=torch.Generator().manual_seed(seed))
-
-
-def letters(tokens):
+def letters(tokens: Tensor) -> list[str]:
     """One text (T,) as letters, to be read."""
     return [chr(ord("a") + symbol) for symbol in tokens.tolist()]
 
 
-def period(tokens):
+def period(tokens: Tensor) -> Tensor:
     """The period of each text (B, T): how far from its first token to the next copy of it, (B,)."""
     return (tokens[:, 1:] == tokens[:, :1]).int().argmax(dim=1) + 1
 
 
-def asked(tokens):
+def asked(tokens: Tensor) -> Tensor:
     """Which places can know their next token: those that hold a copy, bool (B, T − 1)."""
     return torch.arange(tokens.size(1) - 1, device=tokens.device) >= period(tokens)[:, None]
 
@@ -50,18 +48,18 @@ class Repeats(nn.Module):
     scores are a sum: of what the token itself says and of what each head says (`written`).
     """
 
-    def __init__(self, layers=2, num_heads=2, d_model=32):
+    def __init__(self, layers: int = 2, num_heads: int = 2, d_model: int = 32):
         super().__init__()
         self.embedding = nn.Embedding(VOCABULARY, d_model)
         self.positions = nn.Embedding(LENGTH, d_model)
         self.layers = nn.ModuleList(MultiHeadAttention(d_model, num_heads) for _ in range(layers))
         self.read_out = nn.Linear(d_model, VOCABULARY)
 
-    def enter(self, tokens):
+    def enter(self, tokens: Tensor) -> Tensor:
         """What the tokens enter with: embedding and place, (B, T, d)."""
         return self.embedding(tokens) + self.positions.weight[: tokens.size(1)]
 
-    def forward(self, tokens, need_weights=False):
+    def forward(self, tokens: Tensor, need_weights: bool = False) -> Any:
         """Scores; with need_weights also the weights, one (B, h, T, T) per layer."""
         x, maps = self.enter(tokens), []
         mask = causal_mask(tokens.size(1), device=x.device)
@@ -73,14 +71,14 @@ class Repeats(nn.Module):
         return (scores, maps) if need_weights else scores
 
 
-def loss(model, tokens):
+def loss(model: nn.Module, tokens: Tensor) -> Tensor:
     """Cross-entropy of the next token, at the places that can know it."""
     places = asked(tokens)
     return F.cross_entropy(model(tokens)[:, :-1][places], tokens[:, 1:][places])
 
 
 @torch.no_grad()
-def accuracy(model, tokens):
+def accuracy(model: Callable[[Tensor], Tensor], tokens: Tensor) -> float:
     """The share of places that can know their next token and name it."""
     places = asked(tokens)
     return (model(tokens)[:, :-1].argmax(dim=-1) == tokens[:, 1:])[places].float().mean().item()
@@ -95,11 +93,11 @@ class Patched:
     place after).  Called like the model.  Source: Elhage et al. 2021 (composition through queries, keys, values).
     """
 
-    def __init__(self, model, head, paths, way="zero"):
+    def __init__(self, model: Repeats, head: int, paths: str, way: str = "zero"):
         self.model, self.head, self.paths, self.way = model, head, paths, way
 
-    def __call__(self, tokens, need_weights=False):
-        first, second = self.model.layers
+    def __call__(self, tokens: Tensor, need_weights: bool = False) -> Any:
+        first, second = cast(list[MultiHeadAttention], list(self.model.layers))
         x = self.model.enter(tokens)
         mask = causal_mask(tokens.size(1), device=x.device)
         each, maps = said(first, x, mask)  # (B, h, T, d)
@@ -112,7 +110,7 @@ class Patched:
         return (scores, [maps, weights]) if need_weights else scores
 
 
-def said(attention, x, mask):
+def said(attention: MultiHeadAttention, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """What each head of a layer writes, (B, h, T, d), which sums up to its output, and the weights (B, h, T, T)."""
     q, k, v = attention.project(x)
     heads, weights = scaled_dot_product_attention(q, k, v, mask)
@@ -120,7 +118,7 @@ def said(attention, x, mask):
     return torch.einsum("bhtk,dhk->bhtd", heads, blocks), weights
 
 
-def replaced(written, way):
+def replaced(written: Tensor, way: str) -> Tensor:
     """What one head wrote, (B, T, d), exchanged: see `Patched`."""
     if way == "zero":
         return torch.zeros_like(written)
@@ -130,7 +128,7 @@ def replaced(written, way):
 
 
 @torch.no_grad()
-def names(model, tokens, steps):
+def names(model: Callable[[Tensor], Tensor], tokens: Tensor, steps: int) -> float:
     """How often a place that can know its next token names the one `steps` further on instead: 0 is the right one.
 
     −1 is the token of the place itself.  Places whose text ends before are left out.
