@@ -78,6 +78,21 @@ def cache_bytes(num_layers, kv_heads, d_k, T, B=1, bytes_per_number=2):
     return 2 * num_layers * B * kv_heads * T * d_k * bytes_per_number
 
 
+def latent_parameters(d_model=512, num_heads=8, latent=128, d_k=None):
+    """Parameters of one attention whose keys and values come from a vector of r = `latent` numbers, by piece.
+
+    down: d·r; up: r·(h·d_k) each for keys and values; query and output as ever.  As `production.LatentAttention`,
+    without biases.  Source: DeepSeek-AI 2024; notebook 10.
+    """
+    width = _width(d_model, num_heads, d_k)
+    return {"query": d_model * width, "down": d_model * latent, "up": 2 * latent * width, "output": width * d_model}
+
+
+def latent_cache_bytes(num_layers, latent, T, B=1, bytes_per_number=2):
+    """Bytes of the vectors (B, T, r) that each layer keeps instead of keys and values.  Source: notebook 10."""
+    return num_layers * B * T * latent * bytes_per_number
+
+
 def _width(d_model, num_heads, d_k):
     if d_k is None:
         d_model, num_heads = check_sizes(d_model, num_heads)

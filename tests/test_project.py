@@ -90,6 +90,7 @@ def test_imports_point_one_way():
     rooms = [
         "runtime",
         "attention",
+        "production",
         "torch_bridge",
         "accounting",
         "transformer",
@@ -99,7 +100,7 @@ def test_imports_point_one_way():
         "heads",
         "pruning",
     ]
-    rooms += ["figures", "architecture", "svg", "explore", "exercises"]
+    rooms += ["figures", "architecture", "open_models", "svg", "explore", "exercises"]
     for path in (ROOT / "mha").rglob("*.py"):
         parts = path.relative_to(ROOT / "mha").with_suffix("").parts
         if parts == ("__init__",):
