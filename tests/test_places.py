@@ -15,7 +15,7 @@ import torch
 
 from mha import explore
 from mha.exercises.compare import equal, plain
-from mha.exercises.engine import exercises
+from mha.exercises.judge import exercises
 from mha.tasks import dates
 from tests import handouts, publish
 from tests.outputs import NOTEBOOKS, run_nbval

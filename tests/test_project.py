@@ -113,3 +113,22 @@ def test_imports_point_one_way():
                     f"{path}: {line}"
                 )
                 assert own != "runtime" or name == "runtime"
+
+
+def test_exercises_import_one_way():
+    """The lessons' exercises know the rooms below, which know none of them; the judge above finds them by itself."""
+    rooms = ["exercise", "compare", "sandbox", "probes", "lesson", "card", "judge"]
+    folder = ROOT / "mha" / "exercises"
+    for path in folder.rglob("*.py"):
+        own = path.relative_to(folder).with_suffix("").parts[0].partition("_")[0]
+        for line in path.read_text("utf-8").splitlines() if own else ():  # not the package's own __init__.py
+            found = re.match(r"\s*(?:from|import) mha\.exercises(?:\.(\w+)| import (.+))", line)
+            for name in (found[1] or found[2]).replace(",", " ").split() if found else ():
+                name = name.partition("_")[0]
+                assert rooms.index(name) < rooms.index(own) or own == name == "lesson", f"{path}: {line}"
+
+
+def test_every_folder_of_the_package_ships():
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]["packages"]
+    folders = {path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "mha").rglob("*.py")}
+    assert {name.replace(".", "/") for name in listed if not name.startswith("mha.data")} == folders

@@ -1,8 +1,9 @@
 """Exercises that name your mistake: `check`, `hint`, `solution` and `progress`.
 
-Each lesson's exercises are data, in the module named after it; `engine` compares and diagnoses.
+`exercise` says what an exercise is and how to write one; each is a file in its lesson's folder.  `judge` compares and
+diagnoses (in `sandbox`, by `compare` and `probes`), `card` shows.
 """
 
-from mha.exercises.engine import check, hint, progress, solution
+from mha.exercises.judge import check, hint, progress, solution
 
 __all__ = ["check", "hint", "progress", "solution"]

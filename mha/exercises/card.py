@@ -13,6 +13,14 @@ COLOURS = {"right": WEIGHTS[4], "wrong": DIFFERENCES[1], "error": DIFFERENCES[1]
 
 
 @dataclass(frozen=True)
+class Difference:
+    """The first place where an answer differs: in words, and drawn."""
+
+    words: str
+    svg: str
+
+
+@dataclass(frozen=True)
 class Verdict:
     """What `check` found: status, the mistake's stable name (or None), and what to say about it."""
 
@@ -23,7 +31,7 @@ class Verdict:
     message: str = ""
     lines: str = ""  # the learner's own lines that raised an error
     printed: str = ""  # what the answer printed while it was checked
-    difference: object = None  # a Difference
+    difference: Difference | None = None
 
     def _parts(self):
         yield self.message
@@ -51,26 +59,19 @@ class Verdict:
         return f'<div role="status" style="{look}"><b>{svg.escape(self._headline())}</b>{paragraphs}{picture}</div>'
 
 
-@dataclass(frozen=True)
-class Difference:
-    """The first place where an answer differs: in words, and drawn."""
-
-    words: str
-    svg: str
-
-
-def difference(exercise, cases, yours, wanted):
+def difference(exercise, cases):
     """The first difference between outcomes: a table of numbers, or the two tensors side by side."""
-    for (description, arguments), mine, want in zip(cases.items(), yours, wanted, strict=True):
-        if isinstance(mine, Raised) or equal(mine, want, exercise.tolerance):
+    for case in cases:
+        mine, want = case.yours, case.wanted
+        if isinstance(mine, Raised) or case.same:
             continue
         parts = list(enumerate(pairs(mine, want)))
         for number, (a, b) in parts[exercise.look_at :] + parts[: exercise.look_at]:
             if not equal(a, b, exercise.tolerance):
                 part = exercise.parts[number] if exercise.parts else ""
-                return _tensors(exercise, part, description, a, b)
+                return _tensors(exercise, part, case.description, a, b)
         if isinstance(mine, int | float | list) and isinstance(want, int | float | list):
-            called = ", ".join(f"{name}={value}" for name, value in zip(exercise.names, arguments, strict=False))
+            called = ", ".join(f"{name}={value}" for name, value in zip(exercise.names, case.arguments, strict=False))
             return Difference(f"First difference: for {called}, wanted {_short(want)}, yours {_short(mine)}.", "")
     return None
 

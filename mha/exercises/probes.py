@@ -12,18 +12,17 @@ from unittest import mock
 import torch
 
 from mha.exercises.compare import Odd, Raised, describe, equal, pairs, plain
+from mha.exercises.exercise import Case, Exercise
 from mha.exercises.sandbox import run
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """An answer, what it did on each input (a value, or `Raised`), and what was wanted."""
+    """An answer to an exercise, and what it did on each input."""
 
-    exercise: object
+    exercise: Exercise
     answer: Callable
-    cases: list  # descriptions of the inputs
-    yours: list
-    wanted: list
+    cases: list[Case]
 
     def call(self, *arguments):
         """The answer's value on other arguments, or None if it raises."""
@@ -32,7 +31,7 @@ class Attempt:
 
     def triples(self):
         """Yours, wanted and the description, for each input."""
-        return zip(self.yours, self.wanted, self.cases, strict=True)
+        return [(case.yours, case.wanted, case.description) for case in self.cases]
 
     def tensors(self):
         """All pairs of tensors, (yours, wanted)."""
@@ -173,7 +172,7 @@ ERRORS = {
 
 
 def raised(attempt):
-    for said, description in zip(attempt.yours, attempt.cases, strict=True):
+    for said, _, description in attempt.triples():
         if isinstance(said, Raised):
             inside, said = said.inside, said.rstrip(".")
             for part, (name, help) in ERRORS.items():
@@ -195,8 +194,7 @@ def _reshape_is_right(attempt):
             return attempt.answer(*arguments)
 
     other = replace(attempt, answer=reshaping)
-    again = [other.call(*arguments) for arguments in attempt.exercise.inputs().values()]
-    return all(equal(mine, want, attempt.exercise.tolerance) for mine, want in zip(again, attempt.wanted, strict=True))
+    return all(equal(other.call(*case.arguments), case.wanted, attempt.exercise.tolerance) for case in attempt.cases)
 
 
 def wrong_shape(attempt):
@@ -236,69 +234,10 @@ FIRST = (wrong_type, raised, wrong_shape, not_a_number)
 LAST = (constant_factor,)
 
 
-# Attention weights.
+# Attention weights with a wrong scale.
 
 
-def row_sums(attempt):
-    """For results (context, weights): whether rows, or columns, or neither sum to one, and what is hidden."""
-    for (_, weights), (_, want), case in attempt.triples():
-        rows, columns = (weights.double().sum(dim) for dim in (-1, -2))
-        if _ones(rows):
-            continue
-        if _ones(columns):
-            return "columns-sum-to-one", "Columns sum to 1 and rows do not: softmax ran over the queries, not the keys."
-        first = rows.flatten()[0].item()
-        hidden = want.eq(0) & weights.ne(0)
-        more = " Hidden keys have weight, too." if hidden.any() else ""
-        says = f"Row 0 sums to {first:.3f} on {case}, wanted 1: a row shares out exactly one whole.{more}"
-        return "rows-do-not-sum-to-one", says
-    return None
-
-
-def _ones(sums):
-    return torch.allclose(sums, torch.ones_like(sums), atol=1e-2)
-
-
-def hidden_weight(attempt):
-    for (_, weights), (_, want), case in attempt.triples():
-        share = weights[want == 0].sum() / weights.sum()
-        if want.eq(0).any() and share > 1e-3:
-            upside = " Is the mask upside down? True = may attend." if share > 0.99 else ""
-            says = f"{share:.0%} of all weight lies on keys that the mask hides, on {case}; wanted none.{upside}"
-            return "weight-on-hidden-keys", says
-    return None
-
-
-SIZES = {3: (2, 7, 6, 4, 5), 8: (3, 5, 9, 11, 7)}  # by d_k: B, h, T, S, d_v, all different
-
-
-def wrong_scale(attempt):
-    """The log-ratio of two weights, yours over wanted, names a wrong scale exactly."""
-    factors = {}
-    for d_k, (B, h, T, S, d_v) in SIZES.items():
-        q, k, v = _random(1, B, h, T, d_k), _random(2, B, h, S, d_k), _random(3, B, h, S, d_v)
-        value = attempt.call(q, k, v)
-        if not isinstance(value, tuple) or len(value) != 2:
-            return None
-        factors[d_k] = _log_ratio(value[1], (q @ k.transpose(-2, -1) / math.sqrt(d_k)).softmax(-1))
-    names = ("the batch size", "the size of axis 1", "the number of queries", "the number of keys", "the width of v")
-    sizes = {name: lambda d_k, i=i: SIZES[d_k][i] for i, name in enumerate(names)}
-    return _name_the_scale(factors, {"d_k": lambda d_k: d_k} | sizes)
-
-
-def another_function(attempt):
-    """With scores 2, 1, −1: whether the weights of a row are those that exp makes."""
-    k = torch.tensor([[4.0, 0, 0, 0], [2, 0, 0, 0], [-2, 0, 0, 0]])
-    value = attempt.call(torch.tensor([[1.0, 0, 0, 0]]), k, torch.eye(3))
-    if not isinstance(value, tuple) or len(value) != 2 or value[1].shape != (1, 3) or not value[1][0, 1]:
-        return None
-    ratio = (value[1][0, 0] / value[1][0, 1]).item()
-    if abs(ratio - math.e) < 1e-3:
-        return None
-    return "not-exponential", f"A score of 2 weighs {ratio:.4g} times as much as a score of 1; exp makes it e = 2.718."
-
-
-def _log_ratio(yours, wanted):
+def log_ratio(yours, wanted):
     """How many times too large the scores are, if that is all that is wrong; else None."""
     if yours.shape != wanted.shape or not (yours > 0).all():
         return None
@@ -308,7 +247,7 @@ def _log_ratio(yours, wanted):
     return factor.item() if torch.allclose(mine, factor * want, 1e-2, 1e-3) else None
 
 
-def _name_the_scale(factors, sizes):
+def name_the_scale(factors, sizes):
     """factors {d_k: how many times too large the scores were}; sizes {what may stand in its place: of d_k}."""
     if None in factors.values() or all(abs(factor - 1) < 1e-3 for factor in factors.values()):
         return None
@@ -331,54 +270,6 @@ def _name_the_scale(factors, sizes):
         return "wrong-scale", f"The scores are divided by {divisors[0]:.4g} whatever d_k is; wanted √d_k."
     said = ", ".join(f"{factor:.4g} at d_k = {d_k}" for d_k, factor in factors.items())
     return "wrong-scale", f"The scores come out multiplied by {said}; wanted by 1: look at what you divide by."
-
-
-def _random(seed, *shape):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
-def wrong_cells(attempt):
-    """For a mask (n, n): whether somebody sees the future, or does not see what he may."""
-    for mine, want, case in attempt.triples():
-        for name, cells, verb in (
-            ("future-seen", mine & ~want, "may see key {1}, which is later"),
-            ("past-not-seen", want & ~mine, "may not see key {1}, which is not later"),
-        ):
-            if cells.any():
-                return name, f"On {case}, query {{0}} {verb}.".format(*cells.nonzero()[0].tolist())
-    return None
-
-
-def cells_used(attempt):
-    """For numbers (h,) that are linear in weights (h, T, T): which cells of head 0's table count, and how much."""
-    T, k = 5, 2
-    wanted = {(t, t - k): 1 / (T - k) for t in range(k, T)}
-    used = {}
-    for t, s in itertools.product(range(T), range(T)):
-        table = torch.zeros(2, T, T)
-        table[0, t, s] = 1
-        value = attempt.call(table, k)
-        if not isinstance(value, torch.Tensor) or value.shape != (2,) or value.isnan().any():
-            return None
-        if value[0]:
-            used[t, s] = value[0].item()
-    other = _random(0, 2, T, T)
-    if abs(attempt.call(other, k)[0] - sum(share * other[0][cell] for cell, share in used.items())) > 1e-4:
-        return None  # no weighted sum of cells
-    extra, missing = ([cell for cell in one if cell not in other] for one, other in ((used, wanted), (wanted, used)))
-    if extra and len(extra) < T * T // 2:
-        many = f" and {len(extra) - 1} more that should not" if len(extra) > 1 else ", which should not"
-        return "cells-too-many", f"With {T} tokens and k = {k}, cell {extra[0]} counts (query, key){many}."
-    if missing:
-        return (
-            "cells-missing",
-            f"With {T} tokens and k = {k}, cell {missing[0]} (query, key) does not count; it should.",
-        )
-    for cell, share in wanted.items():
-        if not extra and abs(used[cell] - share) > 1e-4:
-            says = f"The right cells, but with {T} tokens and k = {k} each counts {used[cell]:.3f}, wanted 1/{T - k}"
-            return "wrong-share", f"{says}: a mean over the T − k tokens that have somebody there."
-    return None
 
 
 # Rearranged numbers: each input number is an address, 10000·text + 100·token + feature.
@@ -420,265 +311,3 @@ def rearranged(attempt):
     rows = [", ".join(address(value) for value in row.tolist()) for row in (yours, wanted)]
     place = f"[{', '.join(map(str, where))}]"
     return name, f"On {case}, row {place} holds {rows[0]} (token.feature); wanted {rows[1]}."
-
-
-# Multi-head attention as a black box (x, w_qkv, w_out, num_heads, mask): change one thing, see what moves.
-
-D, H, T = 12, 2, 5
-
-
-def _black_box(attempt, x, mask=None):
-    """The contexts of two heads side by side: w_out changes nothing, and the weights are random but fixed."""
-    return attempt.call(x, _random(7, 3 * D, D) / 3, torch.eye(D), H, mask)
-
-
-def _moves(attempt, mask=None):
-    """bool (sample changed, token changed, sample, token, feature): which outputs move, or None."""
-    x = _random(5, 2, T, D)
-    before = _black_box(attempt, x, mask)
-    if not isinstance(before, torch.Tensor) or before.shape != x.shape or before.isnan().any():
-        return None
-    moved = torch.zeros(2, T, 2, T, D, dtype=torch.bool)
-    for b, t in itertools.product(range(2), range(T)):
-        other = x.clone()
-        other[b, t] = _random(100 * b + t, D)
-        after = _black_box(attempt, other, mask)
-        if after is None or after.shape != x.shape:
-            return None
-        moved[b, t] = (after - before).abs() > 1e-6
-    return moved
-
-
-def receptive_field(attempt):
-    """Which tokens and texts an output depends on, without a mask and with two kinds."""
-    moved = _moves(attempt)
-    if moved is None:
-        return None
-    if moved[0, :, 1].any() or moved[1, :, 0].any():
-        return "texts-mixed", "Changing text 0 moves the output of text 1: the batch axis has been mixed in."
-    sees = moved[0, :, 0].any(-1).T  # (T that sees, T that is seen)
-    if not (sees & ~torch.eye(T, dtype=torch.bool)).any():
-        return "tokens-do-not-mix", "Each output depends on its own token alone: scores must be tokens × tokens."
-    if not sees.all():
-        t, s = (~sees).nonzero()[0].tolist()
-        return "token-not-seen", f"Without a mask, output {t} does not depend on token {s}: a head must see them all."
-    if not moved[0, :, 0].any(0).any(0).all():
-        return "output-never-moves", "Some features of the output depend on nothing: are they zeros or constants?"
-    causal = torch.ones(T, T, dtype=torch.bool).tril()
-    lengths = torch.tensor([T, T - 2])
-    padding = (torch.arange(T) < lengths[:, None])[:, None, None]
-    moved = _moves(attempt, causal)
-    if moved is not None:
-        sees = moved[0, :, 0].any(-1).T
-        if (sees & ~causal).any():
-            t, s = (sees & ~causal).nonzero()[0].tolist()
-            return (
-                "future-leak",
-                f"Under a causal mask, output {t} depends on token {s}, which lies in its future (True = may attend).",
-            )
-        if (~sees & causal).any():
-            t, s = (~sees & causal).nonzero()[0].tolist()
-            return "past-not-seen", f"Under a causal mask, output {t} does not depend on token {s}, which it may see."
-    moved = _moves(attempt, padding)
-    if moved is not None and moved[1, T - 1, 1, : T - 2].any():
-        return "padding-leak", "A padded token moves the output of real ones: the padding mask does not hide it."
-    return None
-
-
-def blind_features(attempt):
-    """Whether every head reads the whole embedding."""
-    x = _random(5, 2, T, D)
-    before = _black_box(attempt, x)
-    if before is None or before.shape != x.shape:
-        return None
-    for head, f in itertools.product(range(H), range(D)):
-        other = x.clone()
-        other[0, 0, f] += 1
-        own = slice(head * D // H, (head + 1) * D // H)
-        after = _black_box(attempt, other)
-        if after is not None and (after - before)[0, :, own].abs().max() < 1e-6:
-            says = f"Head {head} does not depend on feature {f}: project the whole embedding, then split the product."
-            return "blind-features", says
-    return None
-
-
-def hidden_scale(attempt):
-    """As `wrong_scale`, but the weights are read from the outputs of values that are one-hot."""
-    factors = {}
-    tokens = {6: 5, 9: 7}  # by d_k
-    for d_k, T in tokens.items():
-        d = 2 * d_k
-        x = torch.cat([torch.eye(T), _random(3, T, d - T)], dim=-1)[None]
-        w_q, w_k = _random(1, d, d) / 3, _random(2, d, d) / 3
-        w_v = torch.zeros(d, d)
-        for head in range(2):
-            w_v[head * d_k : head * d_k + T, :T] = torch.eye(T)
-        output = attempt.call(x, torch.cat([w_q, w_k, w_v]), torch.eye(d), 2)
-        if not isinstance(output, torch.Tensor) or output.shape != x.shape:
-            return None
-        q, k = (x[0] @ w[:d_k].T for w in (w_q, w_k))
-        factors[d_k] = _log_ratio(output[0, :, :T], (q @ k.T / math.sqrt(d_k)).softmax(-1))
-    return _name_the_scale(
-        factors, {"d_k": lambda d_k: d_k, "d": lambda d_k: 2 * d_k, "the number of tokens": lambda d_k: tokens[d_k]}
-    )
-
-
-# Counts: a formula is found from a few values.
-
-TERMS = {
-    d_name + h_name: (d_power, h_power)
-    for d_power, d_name in ((3, "d³"), (2, "d²"), (1, "d"), (0, "1"))
-    for h_power, h_name in ((2, "·h²"), (1, "·h"), (0, ""), (-1, "/h"), (-2, "/h²"))
-}
-
-
-def formula(attempt):
-    """An answer (d, h, bias) as a sum of powers of d and h, if it is one with few and simple factors."""
-    sizes = [(d, h) for d in (12, 24, 36, 48, 60, 120) for h in (1, 2, 3, 4, 6, 12)]
-    table = torch.tensor([[d**a * h**b for a, b in TERMS.values()] for d, h in sizes], dtype=torch.float64)
-    weight = table.square().mean(dim=0).sqrt()  # so that large and small terms count alike
-    said = []
-    for bias in (False, True):
-        counts = [attempt.call(d, h, bias) for d, h in sizes]
-        if not all(isinstance(count, int | float) and math.isfinite(count) for count in counts):
-            return None
-        counts = torch.tensor(counts, dtype=torch.float64)[:, None]
-        factors = (torch.linalg.lstsq(table / weight, counts).solution[:, 0] / weight * 12).round() / 12
-        if not torch.allclose(table @ factors, counts[:, 0], rtol=1e-9, atol=1e-6):
-            return "no-formula", "Your counts are no sum of powers of d and h; wanted 4·d², and 4·d more with biases."
-        found = {term: factor for term, factor in zip(TERMS, factors.tolist(), strict=True) if factor}
-        said.append(_sum(found) or "0")
-    says = f"You count {said[0]} without biases (wanted 4·d²) and {said[1]} with them (wanted 4·d² + 4·d)."
-    return "another-formula", says
-
-
-def _sum(terms):
-    """{term: factor} as it would be written."""
-    words = [f"{abs(factor):g}·{term}".removesuffix("·1").replace("·1·", "·") for term, factor in terms.items()]
-    signs = ["+" if factor > 0 else "−" for factor in terms.values()]
-    return " ".join(f"{sign} {word}" for sign, word in zip(signs, words, strict=True)).removeprefix("+ ")
-
-
-def share(attempt):
-    """An answer (d, expansion) that leaves the range of a share, or moves with what it should not."""
-    shares = {d: attempt.call(d, 4) for d in (8, 512)}
-    if not all(isinstance(value, int | float) for value in shares.values()):
-        return None
-    for d, value in shares.items():
-        if not 0 <= value <= 1:
-            return "not-a-share", f"For d = {d} and expansion 4 it returns {value:,.4g}; a share lies between 0 and 1."
-    if all(abs(mine - want) < 6e-3 for mine, want, _ in attempt.triples()):
-        return "rounded", "Right, but rounded: return the number as it is."
-    if abs(shares[8] - shares[512]) > 1e-6:
-        says = f"It depends on d: {shares[8]:.4f} at 8, {shares[512]:.4f} at 512. Every matrix has d², so d cancels."
-        return "depends-on-d", says
-    odds = []
-    for expansion in (1, 2, 4):
-        value = attempt.call(8, expansion)
-        odds.append(f"{value / (1 - value):.4g}" if isinstance(value, int | float) and value < 1 else "all")
-    says = (
-        f"At expansion 1, 2, 4 you give the feed-forward block {', '.join(odds)} times attention's; wanted 0.5, 1, 2."
-    )
-    return "wrong-proportion", says
-
-
-# Lists of numbers, masks, rows of a matrix.
-
-
-def missing_or_extra(attempt):
-    for mine, want, case in attempt.triples():
-        if any(type(h) not in (int, float) for h in mine):
-            return "not-numbers", f"On {case} the list holds {describe(mine[0])}, wanted whole numbers."
-        if mine != want:
-            missing, extra = sorted(set(want) - set(mine)), sorted(set(mine) - set(want))
-            if extra:
-                return "some-do-not-divide", f"On {case} the list holds {extra[0]}, which does not divide it."
-            if missing:
-                return "some-are-missing", f"On {case} the list lacks {missing[0]}, which divides it."
-            return "another-order", f"On {case} the numbers are right, but not each once and in rising order."
-    return None
-
-
-def turned_over(attempt):
-    for mine, want, case in attempt.triples():
-        if torch.equal(~mine, want):
-            return "turned-over", f"On {case} every entry is inverted: True must mean blocked."
-    for mine, want, case in attempt.triples():
-        if not torch.equal(mine, want):
-            free = (want & ~mine).sum().item()
-            what = f"{free} entries that must be blocked are free" if free else "entries are blocked that must be free"
-            return "wrong-entries", f"On {case}, {what}."
-    return None
-
-
-def wrong_entries(attempt):
-    """For a mask: whether something hidden is seen, or something seen is hidden."""
-    for mine, want, case in attempt.triples():
-        for name, cells, words in (
-            ("hidden-is-seen", mine & ~want, "is True and must be False: padding is seen"),
-            ("real-is-hidden", want & ~mine, "is False and must be True: a real symbol is hidden"),
-        ):
-            if cells.any():
-                return name, f"On {case}, entry {cells.nonzero()[0].tolist()} {words}."
-    return None
-
-
-def wrong_symbol(attempt):
-    """For rows of symbols: the first wrong one."""
-    for mine, want, case in attempt.triples():
-        if not torch.equal(mine.double(), want.double()):
-            text, place = (mine != want).nonzero()[0].tolist()
-            says = f"symbol {place} of text {text} is {mine[text, place].item():g}, wanted {want[text, place].item():g}"
-            return "wrong-symbol", f"On {case}, {says}."
-    return None
-
-
-def waves(attempt):
-    """For a table of positions: whether it is made of waves, where they start and how fast they turn."""
-    for mine, want, case in attempt.triples():
-        if torch.allclose(mine, want, atol=1e-3):
-            continue
-        if not torch.allclose(mine[0], want[0], atol=1e-3):
-            row = ", ".join(f"{value:.2f}" for value in mine[0, :4].tolist())
-            return "wrong-first-row", f"On {case}, row 0 begins {row}; at place 0 sines are 0 and cosines 1."
-        if not torch.allclose(mine[:, 0::2] ** 2 + mine[:, 1::2] ** 2, torch.ones(1), atol=1e-3):
-            return "not-sine-and-cosine", f"On {case}, a pair's two columns are not the sine and cosine of one angle."
-        turned = torch.atan2(mine[1, 0::2], mine[1, 1::2])
-        rates = torch.atan2(want[1, 0::2], want[1, 1::2])
-        wrong = (turned - rates).abs() > 1e-4
-        pair = int(wrong.nonzero()[0]) if wrong.any() else 0
-        says = f"pair {pair} turns by {turned[pair]:.4f} from place 0 to 1, wanted {rates[pair]:.4f}"
-        return "wrong-rates", f"On {case}, {says}."
-    return None
-
-
-def mixes_memory(attempt):
-    """For cross-attention: whether outputs are mixtures of the memory's values, each token's own."""
-    for mine, want, _ in attempt.triples():
-        if (mine - want).abs().max() > 1e-3:
-            arguments = next(iter(attempt.exercise.inputs().values()))
-            x, memory, *weights = arguments
-            other = attempt.call(x, memory.flip(1), *weights)
-            if other is not None and not torch.allclose(other, attempt.yours[0], atol=1e-4):
-                return "order-of-memory-matters", "The order of the memory's tokens changes the output; it must not."
-            values = memory @ weights[2].T
-            low, high = values.amin(dim=1, keepdim=True) - 1e-4, values.amax(dim=1, keepdim=True) + 1e-4
-            if ((attempt.yours[0] < low) | (attempt.yours[0] > high)).any():
-                return "not-a-mixture", "An output lies outside the memory's values; a mixture of them never does."
-            return "other-weights", "The outputs are mixtures of the memory's values, but with other shares."
-    return None
-
-
-def rearranged_rows(attempt):
-    """For a matrix cut in three: which rows went where."""
-    for mine, want, case in attempt.triples():
-        for name, a, b in zip("QKV", mine, want, strict=True):
-            wrong = (a != b).any(dim=-1).nonzero()
-            if len(wrong):
-                head, row = wrong[0].tolist()
-                first, wanted = a[head, row], b[head, row]
-                if not torch.equal(first % 100, wanted % 100):
-                    return "columns-moved", f"On {case}, the columns of {name} moved: only rows should be regrouped."
-                says = f"row {row} of {name} of head {head} is row {int(first[0]) // 100} of the matrix"
-                return "wrong-rows", f"On {case}, {says}; wanted row {int(wanted[0]) // 100}."
-    return None

@@ -1,9 +1,42 @@
 """Exercise of lesson 02: how much each head looks k tokens back."""
 
+import itertools
+
 import torch
 
-from mha.exercises import probes
-from mha.exercises.engine import Exercise, Mistake
+from mha.exercises.exercise import Exercise, Mistake, random_tensor
+
+
+def cells_used(attempt):
+    """For numbers (h,) that are linear in weights (h, T, T): which cells of head 0's table count, and how much."""
+    T, k = 5, 2
+    wanted = {(t, t - k): 1 / (T - k) for t in range(k, T)}
+    used = {}
+    for t, s in itertools.product(range(T), range(T)):
+        table = torch.zeros(2, T, T)
+        table[0, t, s] = 1
+        value = attempt.call(table, k)
+        if not isinstance(value, torch.Tensor) or value.shape != (2,) or value.isnan().any():
+            return None
+        if value[0]:
+            used[t, s] = value[0].item()
+    other = random_tensor(0, 2, T, T)
+    if abs(attempt.call(other, k)[0] - sum(share * other[0][cell] for cell, share in used.items())) > 1e-4:
+        return None  # no weighted sum of cells
+    extra, missing = ([cell for cell in one if cell not in other] for one, other in ((used, wanted), (wanted, used)))
+    if extra and len(extra) < T * T // 2:
+        many = f" and {len(extra) - 1} more that should not" if len(extra) > 1 else ", which should not"
+        return "cells-too-many", f"With {T} tokens and k = {k}, cell {extra[0]} counts (query, key){many}."
+    if missing:
+        return (
+            "cells-missing",
+            f"With {T} tokens and k = {k}, cell {missing[0]} (query, key) does not count; it should.",
+        )
+    for cell, share in wanted.items():
+        if not extra and abs(used[cell] - share) > 1e-4:
+            says = f"The right cells, but with {T} tokens and k = {k} each counts {used[cell]:.3f}, wanted 1/{T - k}"
+            return "wrong-share", f"{says}: a mean over the T − k tokens that have somebody there."
+    return None
 
 
 def looks_back(weights, k):
@@ -65,7 +98,7 @@ def _one_tensor(found):
 
 def _inputs():
     def draw(seed, h, T):
-        return (3 * probes._random(seed, h, T, T)).softmax(dim=-1)
+        return (3 * random_tensor(seed, h, T, T)).softmax(dim=-1)
 
     causal = draw(4, 2, 7).tril()
     return {
@@ -79,15 +112,14 @@ def _inputs():
 
 LOOKS_BACK = Exercise(
     "2.1",
-    "looks_back",
+    looks_back,
     difficulty=2,
     minutes=5,
-    reference=looks_back,
     family=_looks_back,
     inputs=_inputs,
     read=_one_tensor,
     cell="{:.3f}".format,
-    probes=(probes.cells_used,),
+    probes=(cells_used,),
     hints=(
         "Take one head and k = 1. Which cell of row t is the token before it? In row 0?",
         "The cells (t, t − k) lie on a line parallel to the diagonal, below it. Index it with two lists of numbers, or "

@@ -1,7 +1,67 @@
 """Exercises of lesson 04: counting the layer, and the share of the feed-forward block."""
 
-from mha.exercises import probes
-from mha.exercises.engine import Exercise, Mistake
+import math
+
+import torch
+
+from mha.exercises.exercise import Exercise, Mistake
+
+# A formula is found from a few values.
+TERMS = {
+    d_name + h_name: (d_power, h_power)
+    for d_power, d_name in ((3, "d³"), (2, "d²"), (1, "d"), (0, "1"))
+    for h_power, h_name in ((2, "·h²"), (1, "·h"), (0, ""), (-1, "/h"), (-2, "/h²"))
+}
+
+
+def formula(attempt):
+    """An answer (d, h, bias) as a sum of powers of d and h, if it is one with few and simple factors."""
+    sizes = [(d, h) for d in (12, 24, 36, 48, 60, 120) for h in (1, 2, 3, 4, 6, 12)]
+    table = torch.tensor([[d**a * h**b for a, b in TERMS.values()] for d, h in sizes], dtype=torch.float64)
+    weight = table.square().mean(dim=0).sqrt()  # so that large and small terms count alike
+    said = []
+    for bias in (False, True):
+        counts = [attempt.call(d, h, bias) for d, h in sizes]
+        if not all(isinstance(count, int | float) and math.isfinite(count) for count in counts):
+            return None
+        counts = torch.tensor(counts, dtype=torch.float64)[:, None]
+        factors = (torch.linalg.lstsq(table / weight, counts).solution[:, 0] / weight * 12).round() / 12
+        if not torch.allclose(table @ factors, counts[:, 0], rtol=1e-9, atol=1e-6):
+            return "no-formula", "Your counts are no sum of powers of d and h; wanted 4·d², and 4·d more with biases."
+        found = {term: factor for term, factor in zip(TERMS, factors.tolist(), strict=True) if factor}
+        said.append(_sum(found) or "0")
+    says = f"You count {said[0]} without biases (wanted 4·d²) and {said[1]} with them (wanted 4·d² + 4·d)."
+    return "another-formula", says
+
+
+def _sum(terms):
+    """{term: factor} as it would be written."""
+    words = [f"{abs(factor):g}·{term}".removesuffix("·1").replace("·1·", "·") for term, factor in terms.items()]
+    signs = ["+" if factor > 0 else "−" for factor in terms.values()]
+    return " ".join(f"{sign} {word}" for sign, word in zip(signs, words, strict=True)).removeprefix("+ ")
+
+
+def share(attempt):
+    """An answer (d, expansion) that leaves the range of a share, or moves with what it should not."""
+    shares = {d: attempt.call(d, 4) for d in (8, 512)}
+    if not all(isinstance(value, int | float) for value in shares.values()):
+        return None
+    for d, value in shares.items():
+        if not 0 <= value <= 1:
+            return "not-a-share", f"For d = {d} and expansion 4 it returns {value:,.4g}; a share lies between 0 and 1."
+    if all(abs(mine - want) < 6e-3 for mine, want, _ in attempt.triples()):
+        return "rounded", "Right, but rounded: return the number as it is."
+    if abs(shares[8] - shares[512]) > 1e-6:
+        says = f"It depends on d: {shares[8]:.4f} at 8, {shares[512]:.4f} at 512. Every matrix has d², so d cancels."
+        return "depends-on-d", says
+    odds = []
+    for expansion in (1, 2, 4):
+        value = attempt.call(8, expansion)
+        odds.append(f"{value / (1 - value):.4g}" if isinstance(value, int | float) and value < 1 else "all")
+    says = (
+        f"At expansion 1, 2, 4 you give the feed-forward block {', '.join(odds)} times attention's; wanted 0.5, 1, 2."
+    )
+    return "wrong-proportion", says
 
 
 def count_parameters(d_model, num_heads, bias=False):
@@ -57,14 +117,13 @@ def _count_inputs():
 
 COUNT_PARAMETERS = Exercise(
     "4.1",
-    "count_parameters",
+    count_parameters,
     difficulty=2,
     minutes=4,
-    reference=count_parameters,
     family=_count_parameters,
     inputs=_count_inputs,
     read=_whole,
-    probes=(probes.formula,),
+    probes=(formula,),
     hints=(
         "Four matrices: query, key, value, output. How large is each when all heads are put together?",
         "h heads of d/h columns are d columns again: each matrix has d·d numbers, whatever h.",
@@ -185,13 +244,12 @@ def _share_inputs():
 
 SHARE = Exercise(
     "4.2",
-    "feed_forward_share",
+    feed_forward_share,
     difficulty=1,
     minutes=3,
-    reference=feed_forward_share,
     inputs=_share_inputs,
     read=_whole,
-    probes=(probes.share,),
+    probes=(share,),
     hints=(
         "Attention has 4·d². The feed-forward block has two matrices, d × (expansion·d) and back.",
         "A share is a part divided by the whole, and the whole is both blocks together.",

@@ -1,86 +1,31 @@
-"""The checking engine: compare an answer with the reference, then with known mistakes, then probe it.
+"""The judge: compare an answer with the reference, then with known mistakes, then probe it.
 
-An exercise is data (`Exercise`); a known wrong answer is a function with a name and an explanation (`Mistake`).
-The inputs of an exercise tell all its mistakes apart, so an answer that does on every input what a mistake does
-has made it.  Two mistakes at once are tried after the single ones; what no mistake explains, the probes measure.
+The inputs of an exercise tell all its mistakes apart, so an answer that does on every input what a mistake does has
+made it.  Two mistakes at once are tried after the single ones; what no mistake explains, the probes measure.
 """
 
 import functools
 import importlib
 import inspect
-import itertools
 import pkgutil
-import textwrap
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from pathlib import Path
 
-import mha.exercises
 from mha.exercises import probes
 from mha.exercises.card import Verdict, difference
 from mha.exercises.compare import Raised, describe, equal, plain
+from mha.exercises.exercise import Case
 from mha.exercises.sandbox import SECONDS, Stopped, apart, forks, run
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """A known wrong answer: a stable name, what it is and the way out, and the function that makes it.
-
-    Either `answer`, or `change`: the options with which the exercise's `family` makes this mistake.
-    """
-
-    name: str
-    says: str
-    answer: Callable | None = None
-    change: dict = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Exercise:
-    """One exercise.  `inputs()` gives fresh tuples of arguments, each with its description: {description: tuple}."""
-
-    id: str
-    title: str
-    difficulty: int
-    minutes: int
-    reference: Callable
-    hints: tuple
-    mistakes: tuple
-    inputs: Callable
-    family: Callable | None = None  # the reference with options, one for each thing that may go wrong
-    probes: tuple = ()
-    read: Callable = lambda value: value  # brings equally right forms of an answer into one
-    parts: tuple = ()  # names of the results, where there are several
-    look_at: int = 0  # which of them to draw first
-    legend: str = ""  # how a cell of the picture is to be read
-    cell: Callable = "{:.2f}".format  # how a number is written in the picture
-    tolerance: float = 1e-4
-
-    @functools.cached_property
-    def names(self):
-        """The names of the arguments."""
-        return list(inspect.signature(self.reference).parameters)
-
-    def answer(self, *mistakes):
-        """The function that makes these mistakes, one or more."""
-        (first, *more) = mistakes
-        if first.answer is not None and not more:
-            return first.answer
-        return functools.partial(self.family, **{key: v for mistake in mistakes for key, v in mistake.change.items()})
-
-    def pairs(self):
-        """Two mistakes at once that concern different things, the first to mend first."""
-        changes = [mistake for mistake in self.mistakes if mistake.change]
-        for first, second in itertools.combinations(changes, 2):
-            if not first.change.keys() & second.change.keys():
-                yield first, second
 
 
 @functools.cache
 def exercises():
-    """All exercises by id, lesson after lesson."""
-    modules = sorted(info.name for info in pkgutil.iter_modules(mha.exercises.__path__) if info.name[-1].isdigit())
-    found = [importlib.import_module(f"mha.exercises.{name}").EXERCISES for name in modules]
-    return {exercise.id: exercise for lesson in found for exercise in lesson}
+    """All exercises by id, lesson after lesson; nothing but the files in the lessons' folders lists them."""
+    found = []
+    for info in pkgutil.walk_packages([str(Path(__file__).parent)], "mha.exercises."):
+        if ".lesson_" in info.name and not info.ispkg and "._" not in info.name:
+            module = importlib.import_module(info.name)
+            found += module.EXERCISES if hasattr(module, "EXERCISES") else [module.EXERCISE]  # the first: OLD FORM
+    return {exercise.id: exercise for exercise in sorted(found, key=lambda one: [*map(int, one.id.split("."))])}
 
 
 SEEN = {}  # by id, in this kernel: how many hints were given, and the status of the last check
@@ -134,12 +79,7 @@ def hint(id):
 
 def solution(id):
     """Print the code of one right answer, the one that checks are made against."""
-    print(source(_find(id).reference))
-
-
-def source(function):
-    """A function's code as text."""
-    return textwrap.dedent(inspect.getsource(function)).rstrip()
+    print(_find(id).source)
 
 
 def progress():
@@ -175,13 +115,18 @@ def _judge(exercise, answer, seconds):
         if _unfinished(outcomes[-1].value):
             return verdict("not attempted", message=untouched)
     try:
-        return _compared(exercise, answer, seconds, cases, wanted, outcomes)
+        yours = [_read(exercise, outcome.value, outcome.error, outcome.lines) for outcome in outcomes]
+        made = [
+            Case(*case, mine, want, equal(mine, want, exercise.tolerance))
+            for case, mine, want in zip(cases.items(), yours, wanted, strict=True)
+        ]
+        return _compared(exercise, answer, seconds, made, outcomes)
     except Exception as error:  # an odd object may raise wherever it is looked at
         what = f"{type(error).__name__}: {error}"[:200]
         return verdict("error", message=f"What your function returns could not be looked at: {what}.")
 
 
-def _compared(exercise, answer, seconds, cases, wanted, outcomes):
+def _compared(exercise, answer, seconds, cases, outcomes):
     printed = next((outcome.printed for outcome in outcomes if outcome.printed), "")
     verdict = functools.partial(Verdict, exercise.id, exercise.title, printed=printed)
     changed = next((outcome.changed for outcome in outcomes if outcome.changed), None)
@@ -190,17 +135,17 @@ def _compared(exercise, answer, seconds, cases, wanted, outcomes):
         way = "work on a copy (clone)" if inputs else "leave such settings as they are"
         message = f"Your function changes {' and '.join(changed)}, which others still use: {way}."
         return verdict("wrong", "changes-what-is-not-its-own", message)
-    yours = [_read(exercise, outcome.value, outcome.error, outcome.lines) for outcome in outcomes]
-    if _same(exercise, yours, wanted):
-        return verdict("right", message=f"Right, on {len(cases)} inputs: {'; '.join(cases)}.")
-    unsteady = _unsteady(exercise, answer, next(iter(cases.values())), yours[0], seconds)
+    if all(case.same for case in cases):
+        described = "; ".join(case.description for case in cases)
+        return verdict("right", message=f"Right, on {len(cases)} inputs: {described}.")
+    unsteady = _unsteady(exercise, answer, cases[0], seconds)
     if unsteady:
         return verdict("wrong", *unsteady)
-    name, message = _diagnosis(exercise, probes.Attempt(exercise, answer, list(cases), yours, wanted), cases)
+    name, message = _diagnosis(exercise, answer, cases)
     failed = next((outcome for outcome in outcomes if outcome.error is not None), None)
     if failed:
         return verdict("error", name, message, lines=failed.lines)
-    return verdict("wrong", name, message, difference=difference(exercise, cases, yours, wanted))
+    return verdict("wrong", name, message, difference=difference(exercise, cases))
 
 
 def _unfinished(value):
@@ -231,17 +176,17 @@ def _read(exercise, value, error, inside=True):
     return raised
 
 
-def _same(exercise, left, right):
+def same(exercise, left, right):
     """Whether two lists of outcomes agree, tensors up to rounding; the first difference ends the work."""
     return all(equal(a, b, exercise.tolerance) for a, b in zip(left, right, strict=False))
 
 
-def _unsteady(exercise, answer, case, first, seconds):
+def _unsteady(exercise, answer, case, seconds):
     """What to say of an answer that gives another output for the same input, or None."""
     for shaken in (False, True):
-        outcome = run(answer, case, exercise.names, seconds, shaken)
-        again = _read(exercise, outcome.value, outcome.error)
-        if _same(exercise, [again], [first]):
+        outcome = run(answer, case.arguments, exercise.names, seconds, shaken)
+        again, first = _read(exercise, outcome.value, outcome.error), case.yours
+        if equal(again, first, exercise.tolerance):
             continue
         if isinstance(again, Raised) and isinstance(first, Raised):
             continue  # it fails both times, if in other words
@@ -255,22 +200,21 @@ def _unsteady(exercise, answer, case, first, seconds):
     return None
 
 
-def _diagnosis(exercise, attempt, cases):
+def _diagnosis(exercise, answer, cases):
     """The name of the mistake, or None, and what to say."""
-    order = sorted(
-        range(len(cases)), key=lambda i: _same(exercise, attempt.yours[i : i + 1], attempt.wanted[i : i + 1])
-    )
-    arguments, yours = ([list(row)[i] for i in order] for row in (cases.values(), attempt.yours))
+    telling = sorted(cases, key=lambda case: case.same)  # where it is wrong, mistakes differ soonest
+    arguments, yours = [case.arguments for case in telling], [case.yours for case in telling]
     for made in (*((mistake,) for mistake in exercise.mistakes), *exercise.pairs()):
-        if _same(exercise, _outcomes(exercise, exercise.answer(*made), arguments), yours):
+        if same(exercise, _outcomes(exercise, exercise.answer(*made), arguments), yours):
             first, *second = made
             if second:
                 return first.name, f"Two things at once; this one first. {first.says} (Next: {second[0].name}.)"
             return first.name, first.says
+    attempt = probes.Attempt(exercise, answer, cases)
     for probe in (*probes.FIRST, *exercise.probes, *probes.LAST):
         found = probe(attempt)
         if found:
             return found
-    agree = [case for mine, want, case in attempt.triples() if equal(mine, want, exercise.tolerance)]
+    agree = [case.description for case in cases if case.same]
     some = f" It is right on {'; '.join(agree)}: what is different there?" if agree else ""
     return None, f"No mistake that we know does this. Look at the place where the two first differ.{some}"

@@ -5,8 +5,45 @@ import math
 
 import torch
 
-from mha.exercises import probes
-from mha.exercises.engine import Exercise, Mistake
+from mha.exercises.exercise import Exercise, Mistake, random_tensor
+
+
+def wrong_entries(attempt):
+    """For a mask: whether something hidden is seen, or something seen is hidden."""
+    for mine, want, case in attempt.triples():
+        for name, cells, words in (
+            ("hidden-is-seen", mine & ~want, "is True and must be False: padding is seen"),
+            ("real-is-hidden", want & ~mine, "is False and must be True: a real symbol is hidden"),
+        ):
+            if cells.any():
+                return name, f"On {case}, entry {cells.nonzero()[0].tolist()} {words}."
+    return None
+
+
+def wrong_symbol(attempt):
+    """For rows of symbols: the first wrong one."""
+    for mine, want, case in attempt.triples():
+        if not torch.equal(mine.double(), want.double()):
+            text, place = (mine != want).nonzero()[0].tolist()
+            says = f"symbol {place} of text {text} is {mine[text, place].item():g}, wanted {want[text, place].item():g}"
+            return "wrong-symbol", f"On {case}, {says}."
+    return None
+
+
+def mixes_memory(attempt):
+    """For cross-attention: whether outputs are mixtures of the memory's values, each token's own."""
+    for mine, want, _ in attempt.triples():
+        if (mine - want).abs().max() > 1e-3:
+            x, memory, *weights = attempt.cases[0].arguments
+            other = attempt.call(x, memory.flip(1), *weights)
+            if other is not None and not torch.allclose(other, attempt.cases[0].yours, atol=1e-4):
+                return "order-of-memory-matters", "The order of the memory's tokens changes the output; it must not."
+            values = memory @ weights[2].T
+            low, high = values.amin(dim=1, keepdim=True) - 1e-4, values.amax(dim=1, keepdim=True) + 1e-4
+            if ((attempt.cases[0].yours < low) | (attempt.cases[0].yours > high)).any():
+                return "not-a-mixture", "An output lies outside the memory's values; a mixture of them never does."
+            return "other-weights", "The outputs are mixtures of the memory's values, but with other shares."
+    return None
 
 
 def padding_mask(source):
@@ -50,13 +87,12 @@ def _sources():
 
 PADDING = Exercise(
     "7.1",
-    "padding_mask",
+    padding_mask,
     difficulty=1,
     minutes=4,
-    reference=padding_mask,
     family=_padding_mask,
     inputs=_sources,
-    probes=(probes.wrong_entries,),
+    probes=(wrong_entries,),
     cell=lambda value: f"{value:g}",
     legend=" (1 = True)",
     hints=(
@@ -170,10 +206,9 @@ def _waves(attempt):
 
 POSITIONS = Exercise(
     "7.2",
-    "sinusoidal_positions",
+    sinusoidal_positions,
     difficulty=2,
     minutes=8,
-    reference=sinusoidal_positions,
     family=_positions,
     inputs=lambda: {f"length {n}, d = {d}": (n, d) for n, d in ((5, 6), (12, 8), (3, 10))},
     tolerance=1e-3,
@@ -292,7 +327,7 @@ def _cross_attention(
 def _cross_inputs():
     def draw(seed, B, T, S, d):
         shapes = (B, T, d), (B, S, d), (d, d), (d, d), (d, d)
-        return tuple(probes._random(seed + i, *shape) / (d**0.5 if i > 1 else 1) for i, shape in enumerate(shapes))
+        return tuple(random_tensor(seed + i, *shape) / (d**0.5 if i > 1 else 1) for i, shape in enumerate(shapes))
 
     return {
         "x (2, 3, 6), memory (2, 5, 6)": draw(10, 2, 3, 5, 6),
@@ -303,13 +338,12 @@ def _cross_inputs():
 
 CROSS = Exercise(
     "7.3",
-    "cross_attention",
+    cross_attention,
     difficulty=2,
     minutes=6,
-    reference=cross_attention,
     family=_cross_attention,
     inputs=_cross_inputs,
-    probes=(probes.mixes_memory,),
+    probes=(mixes_memory,),
     hints=(
         "Who asks, and who answers? Queries come from one of the two, keys and values from the other.",
         "nn.Linear stores (out, in), so projecting is x @ w_q.T; each of the three matrices is used once.",
@@ -440,16 +474,15 @@ def _shifted(target, start, road="right"):
 
 INPUTS = Exercise(
     "7.4",
-    "decoder_inputs",
+    decoder_inputs,
     difficulty=1,
     minutes=3,
-    reference=decoder_inputs,
     family=_shifted,
     inputs=lambda: {
         f"target ({B}, {T}), start {start}": (torch.arange(1, B * T + 1).view(B, T) % 9, start)
         for B, T, start in ((2, 5, 11), (3, 4, 12), (4, 3, 10))
     },
-    probes=(probes.wrong_symbol,),
+    probes=(wrong_symbol,),
     cell=lambda value: f"{value:g}",
     hints=(
         "Before the first symbol the decoder has seen nothing: it is given start. What has it seen before the second?",
@@ -562,17 +595,16 @@ class _Rule(torch.nn.Module):
 
 GREEDY = Exercise(
     "7.5",
-    "greedy",
+    greedy,
     difficulty=2,
     minutes=8,
-    reference=greedy,
     family=_greedy,
     inputs=lambda: {
         "3 texts, 5 steps": (_Rule(11), torch.tensor([[3, 1], [4, 4], [7, 5]]), 10, 5),
         "2 texts, 7 steps": (_Rule(8), torch.tensor([[1, 2, 3], [5, 0, 5]]), 3, 7),
         "4 texts, 1 step": (_Rule(6), torch.tensor([[1], [2], [4], [0]]), 5, 1),
     },
-    probes=(probes.wrong_symbol,),
+    probes=(wrong_symbol,),
     cell=lambda value: f"{value:g}",
     hints=(
         "Begin with a column of start, (B, 1). Each turn of a loop asks the model and adds one column.",

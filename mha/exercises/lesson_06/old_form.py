@@ -3,8 +3,7 @@
 import torch
 
 from mha import heads
-from mha.exercises import probes
-from mha.exercises.engine import Exercise, Mistake
+from mha.exercises.exercise import Exercise, Mistake, random_tensor
 
 
 def previous_token_score(weights):
@@ -35,7 +34,7 @@ def _previous(weights, offset=-1, over="pairs", heads="each"):
 
 def _tables():
     def draw(seed, h, T):
-        return (2 * probes._random(seed, h, T, T)).softmax(dim=-1)
+        return (2 * random_tensor(seed, h, T, T)).softmax(dim=-1)
 
     return {
         "3 heads, 6 tokens": (draw(1, 3, 6),),
@@ -46,10 +45,9 @@ def _tables():
 
 PREVIOUS = Exercise(
     "6.1",
-    "previous_token_score",
+    previous_token_score,
     difficulty=1,
     minutes=4,
-    reference=previous_token_score,
     family=_previous,
     inputs=_tables,
     cell="{:.3f}".format,
@@ -194,10 +192,9 @@ def _marked():
 
 PUNCTUATION = Exercise(
     "6.2",
-    "punctuation_above_null",
+    punctuation_above_null,
     difficulty=2,
     minutes=5,
-    reference=punctuation_above_null,
     family=_punctuation,
     inputs=_marked,
     cell="{:.3f}".format,
@@ -346,7 +343,7 @@ def _coreference(weights, pronouns, candidates, look="row", count="right", base=
 
 def _pronoun_texts():
     def draw(seed, N, h, T, pronouns, candidates):
-        weights = (2 * probes._random(seed, N, h, T, T)).softmax(dim=-1)
+        weights = (2 * random_tensor(seed, N, h, T, T)).softmax(dim=-1)
         return weights, torch.tensor(pronouns), torch.tensor(candidates)
 
     tied = draw(4, 6, 3, 8, [6, 5, 7, 1, 6, 2], [[1, 4], [4, 1], [2, 5], [3, 6], [1, 3], [0, 5]])
@@ -365,10 +362,9 @@ def _pronoun_texts():
 
 COREFERENCE = Exercise(
     "6.3",
-    "coreference_check",
+    coreference_check,
     difficulty=3,
     minutes=7,
-    reference=coreference_check,
     family=_coreference,
     inputs=_pronoun_texts,
     parts=("accuracy", "baseline"),
@@ -558,7 +554,7 @@ def _called(value):
 
 
 def _not_everywhere(attempt):
-    fooled = [case for case, said in zip(attempt.cases, attempt.yours, strict=True) if said == "punctuation"]
+    fooled = [case.description for case in attempt.cases if case.yours == "punctuation"]
     if not fooled:
         return None
     return "not-for-every-T", (
@@ -569,10 +565,9 @@ def _not_everywhere(attempt):
 
 IMPOSTOR = Exercise(
     "6.4",
-    "impostor",
+    impostor,
     difficulty=2,
     minutes=8,
-    reference=impostor,
     family=_impostor,
     inputs=lambda: {f"T = {len(text.split())}": (len(text.split()),) for text in SENTENCES},
     read=_called,

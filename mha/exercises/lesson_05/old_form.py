@@ -3,7 +3,34 @@
 import torch
 
 from mha.exercises import probes
-from mha.exercises.engine import Exercise, Mistake
+from mha.exercises.exercise import Exercise, Mistake
+
+
+def turned_over(attempt):
+    for mine, want, case in attempt.triples():
+        if torch.equal(~mine, want):
+            return "turned-over", f"On {case} every entry is inverted: True must mean blocked."
+    for mine, want, case in attempt.triples():
+        if not torch.equal(mine, want):
+            free = (want & ~mine).sum().item()
+            what = f"{free} entries that must be blocked are free" if free else "entries are blocked that must be free"
+            return "wrong-entries", f"On {case}, {what}."
+    return None
+
+
+def rearranged_rows(attempt):
+    """For a matrix cut in three: which rows went where."""
+    for mine, want, case in attempt.triples():
+        for name, a, b in zip("QKV", mine, want, strict=True):
+            wrong = (a != b).any(dim=-1).nonzero()
+            if len(wrong):
+                head, row = wrong[0].tolist()
+                first, wanted = a[head, row], b[head, row]
+                if not torch.equal(first % 100, wanted % 100):
+                    return "columns-moved", f"On {case}, the columns of {name} moved: only rows should be regrouped."
+                says = f"row {row} of {name} of head {head} is row {int(first[0]) // 100} of the matrix"
+                return "wrong-rows", f"On {case}, {says}; wanted row {int(wanted[0]) // 100}."
+    return None
 
 
 def to_torch_mask(mask):
@@ -75,14 +102,13 @@ def _mask_inputs():
 
 TO_TORCH_MASK = Exercise(
     "5.1",
-    "to_torch_mask",
+    to_torch_mask,
     difficulty=2,
     minutes=5,
-    reference=to_torch_mask,
     family=_to_torch_mask,
     inputs=_mask_inputs,
     read=_as_blocked,
-    probes=(probes.turned_over,),
+    probes=(turned_over,),
     cell=lambda value: f"{value:g}",
     legend=" (1 = True)",
     hints=(
@@ -236,14 +262,13 @@ PARTS = ("query weights", "key weights", "value weights")
 
 QKV = Exercise(
     "5.2",
-    "qkv_from_torch",
+    qkv_from_torch,
     difficulty=2,
     minutes=4,
-    reference=qkv_from_torch,
     family=_qkv,
     inputs=_weight_inputs,
     read=_triple,
-    probes=(probes.rearranged_rows,),
+    probes=(rearranged_rows,),
     parts=PARTS,
     cell=probes.address,
     legend=" (row.column)",
@@ -273,14 +298,13 @@ QKV = Exercise(
 
 INTERLEAVED = Exercise(
     "5.3",
-    "qkv_from_interleaved",
+    qkv_from_interleaved,
     difficulty=2,
     minutes=4,
-    reference=qkv_from_interleaved,
     family=lambda weight, num_heads, layout="by head", **options: _qkv(weight, num_heads, layout, **options),
     inputs=_weight_inputs,
     read=_triple,
-    probes=(probes.rearranged_rows,),
+    probes=(rearranged_rows,),
     parts=PARTS,
     cell=probes.address,
     legend=" (row.column)",

@@ -1,0 +1,136 @@
+"""What an exercise is: a reference, inputs that tell its known mistakes apart, and each mistake as an edit of it.
+
+A new one is a file `lesson_NN/name.py` that ends in `EXERCISE = Exercise(…)`, and a cell of the lesson; it is found by
+itself.  A file there whose name begins with `_` holds what several exercises share.
+
+1. Write the reference, short and without ceremony: `solution` prints it, and the mistakes edit its text.
+2. A mistake is `Mistake(name, says, (old, new), …)`.  Each `old` stands exactly once in the reference's text, comments
+   included (make it longer until it does); `new` takes its place, may have several lines, and may use what the file
+   imports or defines.  What no short edit says, `answer=` says, a function of the same arguments.
+3. Two mistakes at once are tried where their edits do not touch.  Two that cannot both be made (this way or that of
+   the same step) get an `old` that overlaps.  The list is in the order of mending: of two, the first is explained.
+4. At least three; no two do the same on all inputs, none is right, alone or with another: the tests say so.
+5. `right` holds other right answers, `fresh()` inputs that no check uses: both are for the tests alone.
+"""
+
+import functools
+import inspect
+import itertools
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+
+def random_tensor(seed, *shape):
+    """Normal numbers of this shape, the same for each seed."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+class Mistake:
+    """A known wrong answer: a stable name, what it is and the way out, and the edits of the reference that make it.
+
+    An edit is a pair (old, new) of text; where no edit says it, `answer` is the function itself.
+    """
+
+    def __init__(self, name, says, *edits, answer=None, change=None):
+        self.name, self.says, self.edits, self.answer, self.change = name, says, edits, answer, change
+        if edits and callable(edits[0]):  # OLD FORM, as is `change`: goes with the last old_form.py
+            (self.answer,), self.edits = edits, ()
+
+
+@dataclass(frozen=True)
+class Case:
+    """One input of an exercise, and what came of it: values, or `Raised`."""
+
+    description: str
+    arguments: tuple
+    yours: object
+    wanted: object
+    same: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Exercise:
+    """One exercise.  `inputs()` gives fresh tuples of arguments, each with its description: {description: tuple}."""
+
+    id: str
+    reference: Callable
+    difficulty: int
+    minutes: int
+    hints: tuple
+    mistakes: tuple
+    inputs: Callable
+    right: tuple = ()
+    fresh: Callable = tuple
+    probes: tuple = ()
+    read: Callable = lambda value: value  # brings equally right forms of an answer into one
+    parts: tuple = ()  # names of the results, where there are several
+    look_at: int = 0  # which of them to draw first
+    legend: str = ""  # how a cell of the picture is to be read
+    cell: Callable = "{:.2f}".format  # how a number is written in the picture
+    tolerance: float = 1e-4
+    family: Callable | None = None  # OLD FORM
+
+    @property
+    def title(self):
+        """The name that the lesson's cell gives it, without `my_`."""
+        return self.reference.__name__
+
+    @functools.cached_property
+    def names(self):
+        """The names of the arguments."""
+        return list(inspect.signature(self.reference).parameters)
+
+    @functools.cached_property
+    def source(self):
+        """The reference's text."""
+        return textwrap.dedent(inspect.getsource(self.reference)).rstrip()
+
+    def mistake(self, name):
+        """The mistake of this name, whose sentence another exercise may need, too."""
+        return next(mistake for mistake in self.mistakes if mistake.name == name)
+
+    def answer(self, *mistakes):
+        """The function that makes these mistakes, one or more."""
+        (first, *more) = mistakes
+        if first.answer is not None and not more:
+            return first.answer
+        if first.change is not None:  # OLD FORM
+            return functools.partial(self.family, **{key: v for one in mistakes for key, v in one.change.items()})
+        return _compiled(self, tuple(edit for mistake in mistakes for edit in mistake.edits))
+
+    def edited(self, edits):
+        """The reference's text with each `old` replaced by its `new`; ValueError where one is not there once."""
+        text, end = self.source, len(self.source)
+        for (start, stop), new in sorted(((self._place(old), new) for old, new in edits), reverse=True):
+            if stop > end:
+                raise ValueError(f"two edits of {self.title} touch at {self.source[start:stop]!r}: make one of them.")
+            text, end = text[:start] + new + text[stop:], start
+        return text
+
+    def _place(self, old):
+        start, times = self.source.find(old), self.source.count(old)
+        if times != 1:
+            raise ValueError(f"{old!r} stands {times} times in {self.title}; wanted once, spelled as it is there.")
+        return start, start + len(old)
+
+    def pairs(self):
+        """Two mistakes at once that concern different things, the first to mend first."""
+        for first, second in itertools.combinations(self.mistakes, 2):
+            if first.change and second.change and not first.change.keys() & second.change.keys():  # OLD FORM
+                yield first, second
+            if first.edits and second.edits and not self._touch(first, second):
+                yield first, second
+
+    def _touch(self, first, second):
+        places = sorted(self._place(old) for old, _ in (*first.edits, *second.edits))
+        return any(end > start for (_, end), (start, _) in itertools.pairwise(places))
+
+
+@functools.lru_cache(1024)
+def _compiled(exercise, edits):
+    scope = dict(exercise.reference.__globals__)
+    exec(compile(exercise.edited(edits), f"<{exercise.title}, edited>", "exec"), scope)
+    return scope[exercise.title]
