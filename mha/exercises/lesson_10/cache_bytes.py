@@ -48,7 +48,7 @@ EXERCISE = Exercise(
         Mistake("one-head", "You count one head of keys and values; there are h_kv.", ("2 * kv_heads", "2")),
         Mistake("width-missing", "A key is d_k numbers, not one.", (" * d_k", "")),
         Mistake("width-shared-out", "d_k is the width of each key head; it does not shrink when heads are shared.",
-            (" * d_k", " * d_k * kv_heads // num_heads")),
+            ("2 * kv_heads * d_k", "2 * kv_heads * d_k * kv_heads // num_heads")),
         Mistake("window-in-every-layer", "You use the window in all layers; window_layers says in how many. (Without "
             "such layers, window is 0.)", ("(layers - window_layers) * tokens", "(layers - window_layers) * window")),
         Mistake("window-ignored", "Layers with a window are counted like the others; they keep at most the window.",
