@@ -1,7 +1,8 @@
 """The judge: compare an answer with the reference, then with known mistakes, then probe it.
 
 The inputs of an exercise tell all its mistakes apart, so an answer that does on every input what a mistake does has
-made it.  Two mistakes at once are tried after the single ones; what no mistake explains, the probes measure.
+made it.  Two mistakes at once are tried after the single ones, and before the probes, which would stop at a wrong
+shape; what no mistake explains, the probes measure.
 """
 
 import functools
