@@ -33,8 +33,8 @@ test-newest: .venv-newest/ready  ## the same under the newest there are (gigabyt
 test-colab test-oldest test-newest:
 	$(@:test-%=.venv-%)/bin/python -m pytest --ignore=tests/browser --ignore=tests/test_project.py
 
-outputs: $(READY)  ## run the lessons and store what they print
-	$(BIN)/python tests/outputs.py
+outputs: $(READY)  ## run the lessons and store what they print, and the README's picture
+	$(BIN)/python -m tests.outputs
 
 handouts: $(READY)  ## each lesson as one file that runs by itself, in dist/handouts
 	$(BIN)/python -m tests.handouts

@@ -8,10 +8,13 @@ import statistics
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import torch
 
 PACKAGE = Path(__file__).resolve().parent
+PROJECTOR = 1.4  # so many times larger are type and lines in front of a class
+look = SimpleNamespace(scale=1.0, dark=False)  # how figures and views are drawn from now on
 
 
 def device():
@@ -43,9 +46,13 @@ def data_path(name):
     return folder / name
 
 
-def setup():
-    """Seed, and print one line: versions, device, and where `mha` comes from.  Returns the device."""
+def setup(projector: bool = False, dark: bool = False):
+    """Seed, and print one line: versions, device, and where `mha` comes from.  Returns the device.
+
+    projector: larger type and lines in every figure and view; dark: light on dark.
+    """
     seed()
+    look.scale, look.dark = PROJECTOR if projector else 1.0, dark
     place = device()
     here = Path.cwd().resolve()
     inside = PACKAGE.parent in (here, *here.parents)

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from mha.accounting import cache_bytes
-from mha.figures import Picture
-from mha.open_models import draw, read_models
+from mha.figures import Picture, head_counts
+from mha.open_models import read_models
 
 MODELS = {model.model: model for model in read_models()}
 
@@ -50,5 +50,5 @@ def test_a_cache_holds_the_tensors_that_its_layers_keep():
 
 
 def test_they_can_be_drawn():
-    picture = draw(list(MODELS.values()), title="Heads", alt="Dots.")
+    picture = head_counts(list(MODELS.values()), title="Heads", alt="Dots.")
     assert isinstance(picture, Picture) and picture.alt == "Dots." and len(picture.png) > 10_000

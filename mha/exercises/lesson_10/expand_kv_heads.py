@@ -22,7 +22,9 @@ EXERCISE = Exercise(
     cell="{:.0f}".format, legend=" (text, key head, token, feature: one digit each)",
     inputs=lambda: {
         f"kv ({B}, {kv_heads}, {S}, {d_k}) and {h} query heads": (numbered(B, kv_heads, S, d_k), h)
-        for B, kv_heads, S, d_k, h in ((2, 2, 3, 4, 6), (2, 3, 4, 2, 6), (3, 1, 2, 2, 4), (2, 4, 3, 2, 4), (1, 2, 1, 3, 8))
+        for B, kv_heads, S, d_k, h in (
+            (2, 2, 3, 4, 6), (2, 3, 4, 2, 6), (3, 1, 2, 2, 4), (2, 4, 3, 2, 4), (1, 2, 1, 3, 8),
+        )
     },
     hints=(
         "How many query heads share one key head? num_heads, divided by what kv has on its head axis.",
