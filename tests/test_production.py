@@ -101,10 +101,15 @@ def test_piece_by_piece_with_a_cache_is_the_same_as_all_at_once(x, make, need_we
         "latent": lambda: LatentAttention(48, 6, 16),
     }
     layer, cache, outputs = layers[make](), {}, []
+    whole, whole_weights = layer(x, causal_mask(7))
     for piece in x.split(sizes, dim=1):
         mask = causal_mask(piece.size(1), cached_tokens(cache) + piece.size(1))
-        outputs.append(layer(piece, mask, need_weights=need_weights, cache=cache)[0])
-    torch.testing.assert_close(torch.cat(outputs, dim=1), layer(x, causal_mask(7))[0])
+        output, rows = layer(piece, mask, need_weights=need_weights, cache=cache)
+        outputs.append(output)
+        if need_weights:
+            seen = cached_tokens(cache)
+            torch.testing.assert_close(rows, whole_weights[:, :, seen - piece.size(1) : seen, :seen])
+    torch.testing.assert_close(torch.cat(outputs, dim=1), whole)
     kept = sum(part.nbytes for part in cache.values())
     formula = latent_cache_bytes(1, 16, 7, 2, 4) if make == "latent" else cache_bytes(1, layer.kv_heads, 8, 7, 2, 4)
     assert cached_tokens(cache) == 7 and kept == formula
