@@ -26,8 +26,11 @@ SETTINGS = {  # every cell stays in the page, so that every output can be looked
 
 
 @contextmanager
-def server(folder, application="lab"):
-    """JupyterLab, or "notebook", over a folder of notebooks, without the user's settings; yields its address."""
+def server(folder, application="lab", environment=None):
+    """JupyterLab, or "notebook", over a folder of notebooks, without the user's settings; yields its address.
+
+    The package is importable there, unless an `environment` is given.
+    """
     home = folder / ".jupyter"
     for name, setting in SETTINGS.items():
         path = home / "settings" / f"{name}.jupyterlab-settings"
@@ -39,14 +42,13 @@ def server(folder, application="lab"):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    environment = os.environ | {
+    environment = (environment or os.environ | {"PYTHONPATH": str(ROOT)}) | {
         "JUPYTER_CONFIG_DIR": str(home / "config"),
         "JUPYTER_DATA_DIR": str(home / "data"),
         "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
         "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
         "IPYTHONDIR": str(home / "ipython"),
-        "PYTHONPATH": str(ROOT),
     }
     command = [sys.executable, "-m", "jupyter", application, "--no-browser", "--allow-root"]
     command += [
@@ -122,12 +124,12 @@ class Lesson:
         self.page.locator(f'li.lm-Menu-item[data-command="{command}"]').click()
 
     def run_all(self, seconds=120):
-        """Run All, and wait until the last code cell has its number and the kernel is idle."""
+        """Run All, and wait until all code cells but folded ones show their number and the kernel is idle."""
         self.menu("Edit", "editmenu:clear-all")
         self.menu("Run", "runmenu:run-all")
         self.page.wait_for_function(
             r"""() => [...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')]
-                      .every(prompt => /\[\d+\]/.test(prompt.textContent))""",
+                      .every(prompt => /^$|\[\d+\]/.test(prompt.textContent))""",
             timeout=1000 * seconds,
         )
         self.wait_for_idle(seconds)
@@ -171,6 +173,10 @@ class Lesson:
         """Store the notebook, end its kernel and close the page."""
         self.menu("File", "docmanager:save")
         self.page.wait_for_timeout(1000)
+        self.end()
+
+    def end(self):
+        """End all kernels and close the page."""
         self.page.evaluate(
             """async () => { for (const session of await (await fetch('/api/sessions?token=t')).json())
                                 await fetch(`/api/sessions/${session.id}?token=t`, { method: 'DELETE' }) }"""
@@ -185,3 +191,20 @@ class Lesson:
 
     def close(self):
         self.page.close()
+
+
+def press(lesson, cell, key="ArrowRight", slider=0):
+    """Press a key on a slider of this cell's view."""
+    handle = lesson.cell(cell).locator(".noUi-handle:visible").nth(slider)
+    handle.focus()
+    handle.press(key)
+
+
+def wait_for_change(lesson, cell, before):
+    """Wait until the drawing of this cell's view is another than before."""
+    lesson.page.wait_for_function(
+        """([cell, before]) => document.querySelectorAll('.jp-Cell')[cell]
+                                     .querySelector('svg[role=img]').outerHTML != before""",
+        arg=[cell, before],
+        timeout=20_000,
+    )

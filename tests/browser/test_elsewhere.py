@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tests.browser.lab import CHROMIUM, ROOT, Lesson, browser, server
+from tests.browser.lab import CHROMIUM, ROOT, Lesson, browser, server, wait_for_change
 from tests.pages import Page
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="NOT CHECKED: no Chromium here, so no page was opened")
@@ -27,12 +27,7 @@ def test_a_lesson_runs_and_a_view_moves_in_notebook_7(tmp_path):
         lesson.page.mouse.down()
         lesson.page.mouse.move(box["x"] + 60, box["y"] + 5, steps=5)
         lesson.page.mouse.up()
-        lesson.page.wait_for_function(
-            """([cell, before]) => document.querySelectorAll('.jp-Cell')[cell]
-                                         .querySelector('svg[role=img]').outerHTML != before""",
-            arg=[cell, before],
-            timeout=20_000,
-        )
+        wait_for_change(lesson, cell, before)
 
 
 def test_an_exported_page_is_whole_without_a_network(tmp_path):
