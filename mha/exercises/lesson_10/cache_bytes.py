@@ -27,10 +27,41 @@ def _inputs():
     return dict(sizes)
 
 
+# A model without windows, of sizes that no formula mixes up.
+SIZES = {
+    "layers": 3, "num_heads": 10, "kv_heads": 5, "d_k": 7, "tokens": 11,
+    "window_layers": 0, "window": 0, "bytes_per_number": 4,
+}  # fmt: skip
+
+
+def proportions(attempt):
+    """With which of its arguments an answer does not move as it should."""
+    once = attempt.call(*SIZES.values())
+    for name in ("layers", "kv_heads", "d_k", "tokens", "bytes_per_number"):
+        twice = attempt.call(*(SIZES | {name: 2 * SIZES[name]}).values())
+        if not all(isinstance(count, int | float) for count in (once, twice)):
+            return None
+        if twice != 2 * once:
+            says = f"Without windows, twice the {name} must give twice the bytes; yours go from {once:,} to {twice:,}."
+            return f"not-in-proportion-to-{name.replace('_', '-')}", says
+    factor = once / (3 * 5 * 7 * 11 * 4)
+    if factor != 2:
+        says = f"Without windows you return {factor:g} · layers · kv_heads · d_k · tokens · bytes; wanted 2 times."
+        return "wrong-factor", says
+    if attempt.call(*(SIZES | {"num_heads": 20}).values()) != once:
+        return "moves-with-query-heads", "The bytes change with num_heads; queries are not kept."
+    for tokens, wanted in ((11, 23), (2, 6)):
+        found = attempt.call(*(SIZES | {"tokens": tokens, "window_layers": 2, "window": 6}).values())
+        if isinstance(found, int | float) and found != wanted * 280:
+            says = f"3 layers, 2 with a window of 6, keep {wanted} of {tokens} tokens, all layers together"
+            return "wrong-with-windows", f"{says}; yours {found / 280:g}."
+    return None
+
+
 # fmt: off
 EXERCISE = Exercise(
     "10.2", cache_bytes, difficulty=2, minutes=6,
-    read=_whole, inputs=_inputs,
+    read=_whole, probes=(proportions,), inputs=_inputs,
     hints=(
         "First one token in one layer: how many numbers are its keys, and how many its values?",
         "Then count tokens over all layers: most keep all of them, a layer with a window no more than its window.",
@@ -77,5 +108,5 @@ EXERCISE = Exercise(
             size * 2 * kv * d_k * (layers * tokens - short * max(tokens - window, 0))
         ),
     ),
-    fresh=lambda: [(36, 64, 8, 64, 131_072, 18, 128), (30, 9, 3, 64, 1, 0, 0, 4), (4, 6, 2, 5, 9, 4, 9, 1)],
+    fresh=lambda: [(36, 64, 8, 64, 131_072, 18, 128), (30, 9, 3, 64, 1, 0, 0, 4), (4, 6, 2, 5, 5, 4, 9, 1)],
 )

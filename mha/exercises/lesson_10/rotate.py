@@ -23,17 +23,40 @@ def by_complex_numbers(x, positions, base=10_000.0):
     return torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous()) * turn).flatten(-2)
 
 
+def one_point(attempt):
+    """What an answer does with one pair at place 1, and then how fast it turns the second of two pairs."""
+    for point in ((1.0, 0.0), (0.0, 1.0)):
+        found, wanted = (f(torch.tensor([point]), torch.tensor([1])) for f in (attempt.call, suggested))
+        if not isinstance(found, torch.Tensor) or found.shape != (1, 2):
+            return None
+        if not torch.allclose(found, wanted, atol=1e-3):
+            (a, b), (c, d) = found[0].tolist(), wanted[0].tolist()
+            says = f"d_k = 2, place 1, so an angle of 1 radian: the point {point} becomes ({a:.2f}, {b:.2f})"
+            return "a-point-goes-astray", f"{says}, wanted ({c:.2f}, {d:.2f})."
+    for place in (0, 1, 2):  # the second pair of two, at base 100: 0.1 radian a place
+        x, at = torch.tensor([[0.0, 0.0, 1.0, 0.0]]), torch.tensor([place])
+        found, wanted = attempt.call(x, at, 100.0), suggested(x, at, 100.0)
+        if isinstance(found, torch.Tensor) and not torch.allclose(found, wanted, atol=1e-4):
+            rows = (", ".join(f"{value:.2f}" for value in row[0].tolist()) for row in (found, wanted))
+            says = (
+                "One pair alone is right. With two, at base 100 and place {}, (0, 0, 1, 0) becomes ({}), wanted ({})."
+            )
+            return "the-second-pair-goes-astray", says.format(place, *rows)
+    return None
+
+
 PAIRS, TOGETHER = "x[..., 0::2], x[..., 1::2]", "torch.stack(turned, dim=-1).flatten(-2)"
 TURNED = "first * cos - second * sin, first * sin + second * cos"
 
 # fmt: off
 EXERCISE = Exercise(
-    "10.3", rotate, difficulty=3, minutes=8,
+    "10.3", rotate, difficulty=3, minutes=8, probes=(one_point,),
     inputs=lambda: {
         "x (5, 6), places 0 to 4": (random_tensor(1, 5, 6), torch.arange(5)),
         "x (2, 3, 4, 8), places 7 to 10": (random_tensor(2, 2, 3, 4, 8), torch.arange(7, 11)),
         "x (3, 4), places 2, 0, 30, base 100": (random_tensor(3, 3, 4), torch.tensor([2, 0, 30]), 100.0),
         "x (1, 2), place 3": (random_tensor(4, 1, 2), torch.tensor([3])),
+        "x (2, 1, 2, 2), places 0 and 5": (random_tensor(5, 2, 1, 2, 2), torch.tensor([0, 5])),
     },
     hints=(
         "One angle for each place and each pair: positions (T, 1) times rates (d_k / 2,) is (T, d_k / 2). Rates fall "
@@ -82,6 +105,7 @@ EXERCISE = Exercise(
     right=(suggested, by_complex_numbers),
     fresh=lambda: [
         (random_tensor(9, 2, 6, 10), torch.arange(100, 106)),
-        (random_tensor(8, 2, 2), torch.tensor([1, 1])),
+        (random_tensor(8, 1, 2, 2), torch.tensor([1, 1])),
+        (random_tensor(7, 1, 4), torch.tensor([2]), 50.0),
     ],
 )
