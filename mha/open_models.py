@@ -2,6 +2,7 @@
 
 import csv
 from dataclasses import dataclass, fields
+from typing import Any
 
 from mha.accounting import cache_bytes, latent_cache_bytes
 from mha.runtime import data_path
@@ -29,7 +30,7 @@ class OpenModel:
     context: int
     source: str
 
-    def cache_bytes(self, T, B=1, bytes_per_number=2):
+    def cache_bytes(self, T: int, B: int = 1, bytes_per_number: int = 2) -> int:
         """Bytes that it keeps of T tokens in each of B texts: what its layers still look at, in half precision.
 
         Raises ValueError for an encoder, which does not write token after token.
@@ -44,9 +45,11 @@ class OpenModel:
         return far + cache_bytes(short, self.kv_heads, self.d_k, min(T, self.window), **sizes)
 
 
-def read_models():
+def read_models() -> list[OpenModel]:
     """All models, oldest first."""
     with open(data_path("models/models.csv"), encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     whole = {field.name for field in fields(OpenModel) if field.type is int}
-    return [OpenModel(**{key: int(text or 0) if key in whole else text for key, text in row.items()}) for row in rows]
+    read: list[dict[str, Any]]
+    read = [{key: int(text or 0) if key in whole else text for key, text in row.items()} for row in rows]
+    return [OpenModel(**row) for row in read]

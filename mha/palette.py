@@ -6,14 +6,15 @@ for when something is drawn, so that `mha.runtime.setup(dark=True)` changes all 
 """
 
 from functools import cache
+from typing import Any
 
 from mha import runtime
 
-LIGHT = {
-    "PAPER": "#ffffff",
+LIGHT: dict[str, Any] = {
+    "PAPER": "#fff",
     "INK": "#222222",  # words and lines
     "FAINT": "#bbbbbb",  # edges and help lines
-    "MUTED": "#666666",  # what matters less: axes, frames, an exercise not attempted
+    "MUTED": "#666666",  # what matters less: axes and frames
     "WEIGHTS": ("#ffffff", "#d6e6f4", "#9dc6e0", "#4a97c9", "#1764ab", "#08306b"),  # from 0 to 1
     "DIFFERENCES": ("#7f3b08", "#e08214", "#fee0b6", "#f7f7f7", "#d8daeb", "#8073ac", "#2d004b"),  # from −1 to 1
     "HEADS": ("#8ecae6", "#ffd166", "#b7e4c7", "#f4acb7", "#cdb4db", "#f6bd60", "#a3b18a", "#d9d9d9"),  # by number
@@ -34,6 +35,7 @@ LIGHT = {
     "LINES": ("#1764ab", "#a85a00", "#222222", "#6f62a3"),  # curves, by number
     "RIGHT": "#1764ab",
     "WRONG": "#e08214",
+    "IDLE": "#777777",  # an exercise not attempted
     "ALERT": "#bb0000",
 }
 DARK = LIGHT | {
@@ -54,6 +56,7 @@ DARK = LIGHT | {
     "MORE": "#9b8fd8",
     "LINES": ("#5aa9dc", "#f2934a", "#ececec", "#a99ff0"),
     "RIGHT": "#5aa9dc",
+    "IDLE": "#a8a8a8",
     "ALERT": "#ff6b6b",
 }
 PIECES = {  # pieces of a count that have a colour of their own
@@ -68,7 +71,7 @@ PIECES = {  # pieces of a count that have a colour of their own
 }
 
 
-def __getattr__(role):
+def __getattr__(role: str) -> Any:
     """The colour of this role in the look that is on (a tuple of them for a scale)."""
     colours = DARK if runtime.look.dark else LIGHT
     if role not in colours:
@@ -89,6 +92,7 @@ def piece(name: str, number: int) -> str:
 
 def light(colour: str) -> float:
     """How light this colour is, from 0 (black) to 1: WCAG's relative luminance."""
+    colour = colour if len(colour) == 7 else "#" + "".join(2 * digit for digit in colour[1:])
     shares = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

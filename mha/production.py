@@ -6,12 +6,15 @@ the width of what stands for keys and values.  All attention here is self-attent
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
-from mha.attention import MultiHeadAttention, _check_tokens, _checked_mask, scaled_dot_product_attention, whole
+from mha import checks
+from mha.attention import MultiHeadAttention, scaled_dot_product_attention
+
+Cache = dict[str, Tensor]  # what one layer keeps: {"k": (B, h_kv, S, d_k), "v": the same}, or {"latent": (B, S, r)}
 
 
-def expand_kv_heads(kv: torch.Tensor, num_heads: int) -> torch.Tensor:
+def expand_kv_heads(kv: Tensor, num_heads: int) -> Tensor:
     """Keys or values (B, h_kv, S, d_k) as each of h query heads sees them, (B, h, S, d_k): neighbours share a head.
 
     Raises ValueError unless h_kv divides h.  Source: Ainslie et al. 2023; notebook 10.
@@ -20,7 +23,7 @@ def expand_kv_heads(kv: torch.Tensor, num_heads: int) -> torch.Tensor:
     return kv.repeat_interleave(num_heads // kv.size(1), dim=1)
 
 
-def rotate(x: torch.Tensor, positions: torch.Tensor, base: float = 10_000.0) -> torch.Tensor:
+def rotate(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
     """Queries or keys x (…, T, d_k), turned by their positions (T,): rotary position embedding.
 
     Features 2i and 2i + 1 are a point in a plane, turned by position · base^(−2i / d_k).  So the dot product of a
@@ -39,7 +42,9 @@ def rotate(x: torch.Tensor, positions: torch.Tensor, base: float = 10_000.0) -> 
     return torch.stack(turned, dim=-1).flatten(-2).to(x.dtype)
 
 
-def sliding_window_mask(T: int, window: int, sinks: int = 0, S: int | None = None, device=None) -> torch.Tensor:
+def sliding_window_mask(
+    T: int, window: int, sinks: int = 0, S: int | None = None, device: torch.device | str | None = None
+) -> Tensor:
     """True for the `window` newest keys up to the query itself, and for the first `sinks` keys: bool (T, S).
 
     Causal and, like `causal_mask`, aligned to the end when S > T.  Raises ValueError for a window below 1.
@@ -52,7 +57,7 @@ def sliding_window_mask(T: int, window: int, sinks: int = 0, S: int | None = Non
     return (back >= 0) & ((back < window) | (torch.arange(S, device=device) < sinks))
 
 
-def remember(cache: dict | None, **new: torch.Tensor) -> list[torch.Tensor]:
+def remember(cache: Cache | None, **new: Tensor) -> list[Tensor]:
     """What is new of the latest tokens, each (…, T, width), behind what the cache holds: all of it, (…, S, width).
 
     cache: a dict, empty before the first token, which grows by the new; None keeps nothing and gives back the new.
@@ -64,7 +69,7 @@ def remember(cache: dict | None, **new: torch.Tensor) -> list[torch.Tensor]:
     return [cache[name] for name in new]
 
 
-def cached_tokens(cache: dict | None) -> int:
+def cached_tokens(cache: Cache | None) -> int:
     """How many tokens a layer's cache holds."""
     return next(iter(cache.values())).size(-2) if cache else 0
 
@@ -77,14 +82,22 @@ class GroupedQueryAttention(MultiHeadAttention):
     With a `rotary_base` (10,000, say) queries and keys are turned by their positions.  Notebook 10.
     """
 
-    def __init__(self, d_model=512, num_heads=8, kv_heads=2, bias=False, *, rotary_base: float | None = None):
+    def __init__(
+        self,
+        d_model: int = 512,
+        num_heads: int = 8,
+        kv_heads: int = 2,
+        bias: bool = False,
+        *,
+        rotary_base: float | None = None,
+    ):
         super().__init__(d_model, num_heads, bias)
         self.kv_heads, self.rotary_base = check_kv_heads(num_heads, kv_heads), rotary_base
         self.qkv = nn.Linear(self.d_model, (self.num_heads + 2 * self.kv_heads) * self.d_k, bias=bias)
 
-    def project(self, x, first=0):
+    def project(self, x: Tensor, first: int = 0) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
         """Queries (B, h, T, d_k), keys and values (B, h_kv, T, d_k), of x (B, T, d) from place `first` on."""
-        _check_tokens(x, self.d_model, "x")
+        checks.check_tokens(x, self.d_model, "x")
         sizes = [heads * self.d_k for heads in (self.num_heads, self.kv_heads, self.kv_heads)]
         q, k, v = (part.unflatten(-1, (-1, self.d_k)).transpose(1, 2) for part in self.qkv(x).split(sizes, dim=-1))
         if self.rotary_base is not None:
@@ -92,7 +105,14 @@ class GroupedQueryAttention(MultiHeadAttention):
             q, k = rotate(q, places, self.rotary_base), rotate(k, places, self.rotary_base)
         return q, k, v
 
-    def forward(self, x, mask=None, *, need_weights=True, cache=None):
+    def forward(  # type: ignore[override]  # a cache in place of another source
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        *,
+        need_weights: bool = True,
+        cache: Cache | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
         """Attend from x (B, T, d) to itself and, with a cache (a dict), to the tokens before it, S in all.
 
         mask: bool, broadcastable to (B, h, T, S), True = may attend; without one, every token sees all S.
@@ -100,7 +120,7 @@ class GroupedQueryAttention(MultiHeadAttention):
         """
         q, k, v = self.project(x, cached_tokens(cache))
         k, v = remember(cache, k=k, v=v)  # (B, h_kv, S, d_k)
-        return attend(self.proj, q, k, v, mask, need_weights)
+        return attend(self, q, k, v, mask, need_weights)
 
 
 class LatentAttention(MultiHeadAttention):
@@ -111,36 +131,47 @@ class LatentAttention(MultiHeadAttention):
     rotated key beside the vector; both are left out.  Source: DeepSeek-AI 2024, DeepSeek-V2, section 2.1; notebook 10.
     """
 
-    def __init__(self, d_model=512, num_heads=8, latent=128):
+    def __init__(self, d_model: int = 512, num_heads: int = 8, latent: int = 128):
         super().__init__(d_model, num_heads)
         del self.qkv
-        self.latent = whole(latent, "latent")
+        self.latent = checks.whole(latent, "latent")
         self.query = nn.Linear(self.d_model, self.d_model, bias=False)
         self.down = nn.Linear(self.d_model, self.latent, bias=False)
         self.up = nn.Linear(self.latent, 2 * self.d_model, bias=False)
 
-    def forward(self, x, mask=None, *, need_weights=True, cache=None):
+    def forward(  # type: ignore[override]  # a cache in place of another source
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        *,
+        need_weights: bool = True,
+        cache: Cache | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
         """As `GroupedQueryAttention.forward`; the cache keeps r numbers for each token."""
-        _check_tokens(x, self.d_model, "x")
+        checks.check_tokens(x, self.d_model, "x")
         (latent,) = remember(cache, latent=self.down(x))  # (B, S, r)
         parts = self.query(x), *self.up(latent).chunk(2, dim=-1)
         q, k, v = (part.unflatten(-1, (self.num_heads, self.d_k)).transpose(1, 2) for part in parts)
-        return attend(self.proj, q, k, v, mask, need_weights)
+        return attend(self, q, k, v, mask, need_weights)
 
 
-def attend(proj, q, k, v, mask=None, need_weights=True):
+def attend(
+    layer: MultiHeadAttention, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, need_weights: bool
+) -> tuple[Tensor, Tensor | None]:
     """Attention of q (B, h, T, d_k) to k, v (B, h_kv, S, d_k), merged and projected: output and weights, or None."""
     if need_weights:
-        heads, weights = scaled_dot_product_attention(q, *(expand_kv_heads(part, q.size(1)) for part in (k, v)), mask)
-    else:  # the kernel shares keys and values without copies
-        mask = None if mask is None else torch.atleast_2d(_checked_mask(mask, (*q.shape[:-1], k.size(-2)), q.device))
-        heads, weights = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True), None
-    return proj(heads.transpose(1, 2).flatten(2)), weights  # (B, h, T, d_k) → (B, T, h·d_k)
+        k, v = (expand_kv_heads(part, q.size(1)) for part in (k, v))
+        context, weights = scaled_dot_product_attention(q, k, v, mask)
+        return layer.merge(context), weights
+    if mask is not None:
+        mask = torch.atleast_2d(checks.checked_mask(mask, (*q.shape[:-1], k.size(-2)), q.device))
+    # The kernel shares keys and values without copies.
+    return layer.merge(F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)), None
 
 
 def check_kv_heads(num_heads: int, kv_heads: int) -> int:
     """kv_heads as int; ValueError unless it divides num_heads."""
-    kv_heads = whole(kv_heads, "kv_heads")
+    kv_heads = checks.whole(kv_heads, "kv_heads")
     if kv_heads < 1 or num_heads % kv_heads:
         raise ValueError(f"kv_heads={kv_heads} must divide num_heads={num_heads}: each is shared by as many queries")
     return kv_heads

@@ -523,11 +523,7 @@ def test_a_state_is_a_function_of_its_values_and_moves_nothing(name):
     offered = list(itertools.islice(view.settings(), 0, 400, 57))
     assert offered and set(offered[0]) == set(view.controls)
     for setting in offered:
-        try:
-            beforehand = view.draw(**setting), view.table(**setting)
-        except ValueError as error:
-            assert "special" in str(error)
-            continue
+        beforehand = view.draw(**setting), view.table(**setting)
         other.paused = True  # no drawing between the moves
         for control, value in setting.items():
             other.controls[control].value = value

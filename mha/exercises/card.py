@@ -9,7 +9,7 @@ from mha.exercises.compare import Raised, equal, pairs, unequal
 from mha.views import svg
 
 MARKS = {"right": "✓", "wrong": "✗", "error": "!", "not attempted": "·"}
-ROLES = {"right": "RIGHT", "wrong": "WRONG", "error": "WRONG", "not attempted": "MUTED"}  # of the palette
+ROLES = {"right": "RIGHT", "wrong": "WRONG", "error": "WRONG", "not attempted": "IDLE"}  # of the palette
 
 
 @dataclass(frozen=True)

@@ -540,8 +540,8 @@ INPUTS = Exercise(
 def greedy(model, source, start, steps):
     symbols = torch.full((len(source), 1), start, device=source.device)
     for _ in range(steps):
-        scores = model(source, symbols)[:, -1]  # (B, symbols): the next one after all so far
-        symbols = torch.cat([symbols, scores.argmax(dim=-1, keepdim=True)], dim=1)
+        scores, _ = model(source, symbols)  # (B, t, symbols)
+        symbols = torch.cat([symbols, scores[:, -1:].argmax(dim=-1)], dim=1)  # the next one after all so far
     return symbols[:, 1:]  # without start
 
 
@@ -551,7 +551,7 @@ def _greedy(model, source, start, steps, place=-1, given="all", pick="largest", 
     for _ in range(steps + extra):
         seen = {"newest": symbols[:, -1:], "no start": symbols[:, 1:] if symbols.size(1) > 1 else first}
         asked = (source, seen.get(given, symbols))
-        new = _next(model(*(asked[::-1] if given == "swapped" else asked)), place, pick)
+        new = _next(model(*(asked[::-1] if given == "swapped" else asked))[0], place, pick)
         symbols = torch.cat([new, symbols] if end == "in front" else [symbols, new], dim=1)
     return {
         "with start": symbols,
@@ -585,12 +585,12 @@ class _Rule(torch.nn.Module):
         super().__init__()
         self.symbols, self.scale = symbols, torch.nn.Parameter(torch.ones(1))
 
-    def forward(self, source, target, need_weights=False):
+    def forward(self, source, target, need_weights=True):
         so_far = (target * torch.arange(2, target.size(1) + 2)).cumsum(dim=1)  # (B, T): nothing after a place
         best = (source.sum(dim=1, keepdim=True) + so_far) % (self.symbols - 1)
         distance = (torch.arange(self.symbols) - best[..., None]).abs()
         scores = -self.scale * (distance + 0.01 * torch.arange(self.symbols))  # (B, T, symbols)
-        return (scores, {}) if need_weights else scores
+        return scores, {} if need_weights else None
 
 
 GREEDY = Exercise(
@@ -608,7 +608,8 @@ GREEDY = Exercise(
     cell=lambda value: f"{value:g}",
     hints=(
         "Begin with a column of start, (B, 1). Each turn of a loop asks the model and adds one column.",
-        "The model answers for every place, (B, t, symbols). Which place says what comes next? Take its largest score.",
+        "The model returns two things. Its scores are for every place, (B, t, symbols). Which place says what comes "
+        "next? Take its largest score.",
         "In the end the column of start goes: it was never written.",
     ),
     mistakes=(
