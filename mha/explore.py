@@ -98,3 +98,10 @@ def switchboard(model: "Transformer") -> "View":
     from mha.views.switchboard import Switchboard
 
     return Switchboard(model)
+
+
+def conversation_cache() -> "View":
+    """What a conversation keeps: an open model as it is published, beside one with the layers and heads you choose."""
+    from mha.views.conversation import ConversationCache
+
+    return ConversationCache()

@@ -8,104 +8,139 @@ Special tokens ask nothing, and a query without any key of the pattern does not 
 """
 
 import functools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
+from numpy.typing import ArrayLike
+
+from mha import checks
 
 SPECIAL = {"[CLS]", "[SEP]", "[PAD]", "<s>", "</s>", "<pad>"}
 PUNCTUATION = set(",.;:!?…—()\"'")
-KINDS = ("previous", "next", "behind", "ahead", "band", "punctuation", "same word", "sink")
-WITHIN = {"previous": {"behind", "band"}, "next": {"ahead", "band"}, "behind": {"band"}, "ahead": {"band"}}
 THRESHOLD = 0.25  # of strength: chosen on planted heads (`planted_heads`), see notebook 06
 
 
-def parts(tokens):
-    """The parts of each kind's pattern, for a query (row) its keys (columns): {kind: [bool (T, T), …]}.
+class Text:
+    """What the pattern of a kind may ask of T tokens: i and j, tables of positions, and which tokens are what, (T,)."""
 
-    previous, next  key i − 1; key i + 1                      Clark et al. 2019 (there divided by all n rows)
-    behind, ahead   keys i − 1 and i − 2, both; i + 1 and i + 2
-    band            each of the five keys from i − 2 to i + 2
-    punctuation     marks inside the sentence, and a mark at its end: , . ; : ! ? … — ( ) " '      Clark et al. 2019
-    same word       other copies of the query, if it is a word
-    sink            special tokens, or the first token where there are none
+    def __init__(self, tokens: Sequence[str]):
+        T = len(tokens)
+        self.i, self.j = np.arange(T)[:, None], np.arange(T)[None, :]  # queries are rows (T, 1), keys columns (1, T)
+        self.special = np.array([token in SPECIAL for token in tokens])
+        self.mark = np.array([token in PUNCTUATION for token in tokens])
+        self.last = np.arange(T) == max(np.flatnonzero(~self.special), default=-1)
+        self.same = np.array([[a == b for b in tokens] for a in tokens])  # (T, T)
+
+    def at(self, *distances: int) -> list[np.ndarray]:
+        """For each distance the key that far on."""
+        return [self.j == self.i + distance for distance in distances]
+
+    def marks(self) -> list[np.ndarray]:
+        """Marks inside the sentence; a mark at its end."""
+        return [self.mark & here & (self.i != self.j) for here in (~self.last, self.last)]
+
+    def copies(self) -> list[np.ndarray]:
+        """Other copies of the query, if it is a word."""
+        return [self.same & ~self.mark[:, None] & (self.i != self.j)]
+
+    def behind_copies(self) -> list[np.ndarray]:
+        """The token just behind each earlier copy of the query."""
+        return [np.pad(self.same, ((0, 0), (1, 0)))[:, :-1] & (self.j <= self.i) & ~self.mark[:, None]]
+
+    def sink(self) -> list[np.ndarray]:
+        """Special tokens, or the first token where there are none."""
+        first = (self.j == 0) & (self.i > 0)
+        return [np.broadcast_to(self.special, first.shape) if self.special.any() else first]
+
+
+class Kind(NamedTuple):
+    """A kind of head: the parts of its pattern, each bool (T, T), and the wider kinds it lies within.
+
+    `causal`: asked of causal models alone.
+    """
+
+    parts: Callable[[Text], list[np.ndarray]]
+    within: tuple[str, ...] = ()
+    causal: bool = False
+
+
+# All that the course knows of a kind stands in its line here.
+KINDS = {
+    "previous": Kind(lambda text: text.at(-1), ("behind", "band")),  # Clark et al. 2019 (divided by all n rows)
+    "next": Kind(lambda text: text.at(1), ("ahead", "band")),  # Clark et al. 2019, likewise
+    "behind": Kind(lambda text: text.at(-1, -2), ("band",)),  # both of them
+    "ahead": Kind(lambda text: text.at(1, 2), ("band",)),
+    "band": Kind(lambda text: text.at(-2, -1, 0, 1, 2)),  # each of the five
+    "punctuation": Kind(Text.marks),  # , . ; : ! ? … — ( ) " '   Clark et al. 2019
+    "same word": Kind(Text.copies),
+    "sink": Kind(Text.sink),
+    "induction": Kind(Text.behind_copies, causal=True),  # Olsson et al. 2022
+}
+
+
+def parts(tokens: Sequence[str]) -> dict[str, list[np.ndarray]]:
+    """The parts of each kind's pattern, for a query (row) its keys (columns): {kind: [bool (T, T), …]}.
 
     Special tokens neither ask nor answer, but for the sink.
     """
-    T = len(tokens)
-    i, j = np.arange(T)[:, None], np.arange(T)[None, :]
-    special = np.array([token in SPECIAL for token in tokens])
-    mark = np.array([token in PUNCTUATION for token in tokens])
-    last = np.arange(T) == max(np.flatnonzero(~special), default=-1)
-    same = np.array([[a == b for b in tokens] for a in tokens]) & ~mark[:, None]
-    back2, back, itself, on, on2 = (j == i + distance for distance in (-2, -1, 0, 1, 2))
-    inside, at_end = (np.broadcast_to(mark & place, (T, T)) & (i != j) for place in (~last, last))
-    found = {
-        "previous": [back],
-        "next": [on],
-        "behind": [back, back2],
-        "ahead": [on, on2],
-        "band": [back2, back, itself, on, on2],
-        "punctuation": [inside, at_end],
-        "same word": [same & (i != j)],
-    }
-    found = {kind: [table & ~special[None, :] for table in tables] for kind, tables in found.items()}
-    found["sink"] = [np.broadcast_to(special, (T, T)) if special.any() else (j == 0) & (i > 0)]
-    return {kind: [table & ~special[:, None] for table in tables] for kind, tables in found.items()}
+    text = Text(tokens)
+    ask, answer = ~text.special[:, None], ~text.special[None, :]
+    tables = {name: [table & ask for table in kind.parts(text)] for name, kind in KINDS.items()}
+    return {name: [table if name == "sink" else table & answer for table in tables[name]] for name in KINDS}
 
 
-def visible(T, causal):
+def visible(T: int, causal: bool) -> np.ndarray:
     """Which keys a query may see: bool (T, T)."""
     return np.tril(np.ones((T, T), dtype=bool)) if causal else np.ones((T, T), dtype=bool)
 
 
-def patterns(tokens, causal=False):
+def patterns(tokens: Sequence[str], causal: bool = False) -> dict[str, np.ndarray]:
     """Which keys belong to each kind, all parts together: {kind: bool (T, T)}."""
     seen = visible(len(tokens), causal)
     return {kind: np.any(tables, axis=0) & seen for kind, tables in parts(tokens).items()}
 
 
-def score(weights, pattern, causal=False):
+def score(weights: ArrayLike, pattern: np.ndarray, causal: bool = False) -> tuple[np.ndarray, float]:
     """Score (…) and null of a pattern bool (T, T) in weights (…, T, T); NaN where no query can follow it."""
-    weights = np.asarray(weights, dtype=float)
+    array = np.asarray(weights, dtype=float)
     rows = pattern.any(axis=-1).sum()  # how many queries have a key of it
     if not rows:
-        return np.full(weights.shape[:-2], np.nan), float("nan")
+        return np.full(array.shape[:-2], np.nan), float("nan")
     even = pattern / visible(len(pattern), causal).sum(axis=-1, keepdims=True)
-    return np.tensordot(weights, pattern / rows, axes=2), float(even.sum() / rows)
+    return np.tensordot(array, pattern / rows, axes=2), float(even.sum() / rows)
 
 
-def strengths(weights, tokens, causal=False):
+def strengths(weights: Any, tokens: Sequence[str], causal: bool = False) -> dict[str, np.ndarray]:
     """Every kind's strength for every head of one sentence: {kind: (…)}, from weights (…, T, T).
 
     A part's weight is scaled to what the whole would get if all keys were treated like its own; the weakest part
     counts.  NaN where a part is missing: a sentence without marks inside cannot tell marks from the last place.
     Raises TypeError or ValueError for weights that are none, averaged, padded, under dropout or of other tokens.
     """
-    weights = weights.detach().float().cpu() if isinstance(weights, torch.Tensor) else weights
-    if weights is None or np.asarray(weights).ndim < 3:
-        checked(weights, None)  # says what is wrong
-    weights = np.asarray(weights, dtype=float)
-    flat = checked(weights.reshape(-1, *weights.shape[-2:]), None)
-    check_counts(flat, tokens, tokens)
+    weights = checks.attention_weights(weights)
+    flat = weights.reshape(-1, *weights.shape[-2:])
+    checks.check_counts(flat, tokens, tokens)
     if "[PAD]" in tokens or "<pad>" in tokens:
         raise ValueError("there is padding among the tokens: cut weights and tokens to the sentence's own length")
     future = np.triu(flat, 1).sum() / flat.sum()
     if causal and future > 1e-3:
         raise ValueError(f"{future:.0%} of the weight lies on the future: not causal, or the mask is upside down")
-    seen, found = visible(len(tokens), causal), {}
+    seen, strength = visible(len(tokens), causal), {}
     for kind, tables in parts(tokens).items():
         possible = [table & seen for table in tables if (table & seen).any()]  # nobody sees the future
         whole = score(flat[:0], np.any(tables, axis=0) & seen, causal)[1]  # the null of all parts together
-        if not possible or not all(table.any() for table in tables) or whole == 1:  # 1: no room above the null
-            found[kind] = np.full(weights.shape[:-2], np.nan)
+        missing = not possible or not all(table.any() for table in tables) or (KINDS[kind].causal and not causal)
+        if missing or whole == 1:  # 1: no room above the null
+            strength[kind] = np.full(weights.shape[:-2], np.nan)
             continue
         scores = [score(flat, table, causal) for table in possible]
         mass = whole * np.min([mass / null for mass, null in scores], axis=0)
-        found[kind] = ((mass - whole) / (1 - whole)).reshape(weights.shape[:-2])
-    return found
+        strength[kind] = ((mass - whole) / (1 - whole)).reshape(weights.shape[:-2])
+    return strength
 
 
-def over_sentences(sentences, causal=False):
+def over_sentences(sentences: Iterable[tuple[Sequence[str], Any]], causal: bool = False) -> dict[str, np.ndarray]:
     """Strengths on several sentences, [(tokens, weights (…, T, T)), …]: {kind: (sentences, …)}.
 
     Kinds that nobody can follow in any of them are left out.  Raises what `strengths` raises.
@@ -115,52 +150,54 @@ def over_sentences(sentences, causal=False):
     return {kind: values for kind, values in stacked.items() if not np.isnan(values).all()}
 
 
-def profile(weights, tokens, reach=4):
+def profile(weights: ArrayLike, tokens: Sequence[str], reach: int = 4) -> np.ndarray:
     """Mean weight by distance, from −reach (back) to reach (on), special tokens left out: (…, 2·reach + 1)."""
-    weights = np.asarray(weights, dtype=float)
-    words = np.array([token not in SPECIAL for token in tokens])
-    asked = words[:, None] & words[None, :]
+    plain = np.array([token not in SPECIAL for token in tokens])
+    asked = plain[:, None] & plain[None, :]
     tables = [np.eye(len(tokens), k=distance, dtype=bool) & asked for distance in range(-reach, reach + 1)]
     return np.stack([score(weights, table)[0] for table in tables], axis=-1)
 
 
-def looks(weights, tokens, asking, top=2):
-    """Where one head (T, T) looks most from tokens in `asking`, special ones aside: [(place, [(token, weight), …])]."""
-    weights, words = np.asarray(weights, dtype=float), [j for j, token in enumerate(tokens) if token not in SPECIAL]
-    found = []
-    for place in (i for i in words if tokens[i] in asking):
-        best = sorted(words, key=lambda j: -weights[place, j])[:top]
-        found.append((place, [(tokens[j], float(weights[place, j])) for j in best]))
-    return found
+def looks(
+    weights: ArrayLike, tokens: Sequence[str], asking: Collection[str], top: int = 2
+) -> list[tuple[int, list[tuple[str, float]]]]:
+    """Where one head (T, T) looks most from tokens in `asking`, specials aside: (position, [(token, weight), …])."""
+    table = np.asarray(weights, dtype=float)
+    plain = [j for j, token in enumerate(tokens) if token not in SPECIAL]
+    rows = []
+    for i in (i for i in plain if tokens[i] in asking):
+        best = sorted(plain, key=lambda j: -table[i, j])[:top]
+        rows.append((i, [(tokens[j], float(table[i, j])) for j in best]))
+    return rows
 
 
-def coreference(to_candidates):
+def coreference(to_candidates: ArrayLike) -> np.ndarray:
     """Strength of telling the antecedent from another candidate, −1 … 1, for each sentence and head.
 
     to_candidates (sentences, …, 2): weights from the pronoun to the antecedent and to the other.  The strength is
-    their difference; its null is 0 if each place and each word is the antecedent equally often, as in our
+    their difference; its null is 0 if each position and each word is the antecedent equally often, as in our
     balanced sentences: whoever always takes the nearer noun, or the first, or the queen, gets 0.
     """
     weights = np.asarray(to_candidates, dtype=float)
     return weights[..., 0] - weights[..., 1]
 
 
-def intervals(values, tests):
+def intervals(values: ArrayLike, tests: int) -> tuple[np.ndarray, np.ndarray]:
     """Mean of values (n, …) over n sentences (or other independent cases), and its lower end; NaN is left out.
 
     The end is Student's, one-sided, at 5 % divided by the number of tests: mean − t · s / √n.  Of 72 random heads the
     best looks good, and must not pass for it.  Returns two arrays (…); with one sentence the end is −∞.
     """
-    values = np.asarray(values, dtype=float)
-    values = values[~np.isnan(values.reshape(len(values), -1)).all(axis=1)]
-    n, mean = len(values), values.mean(axis=0)
+    cases = np.asarray(values, dtype=float)
+    cases = cases[~np.isnan(cases.reshape(len(cases), -1)).all(axis=1)]
+    n, mean = len(cases), cases.mean(axis=0)
     if n < 2:
         return mean, np.full_like(mean, -np.inf)
-    return mean, mean - student(0.05 / tests, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n)
+    return mean, mean - student(0.05 / tests, n - 1) * cases.std(axis=0, ddof=1) / np.sqrt(n)
 
 
 @functools.cache
-def student(tail, freedom):
+def student(tail: float, freedom: int) -> float:
     """The t that Student's distribution with `freedom` ν passes with probability `tail`, below one half.
 
     Of its angle arctan(t / √ν) the density is cos^(ν − 1), which is summed up here on a fine grid.
@@ -170,7 +207,7 @@ def student(tail, freedom):
     return np.sqrt(freedom) * np.tan(np.interp(2 * tail, passed / passed[-1], angle[::-1]))
 
 
-def verdicts(per_sentence, threshold=THRESHOLD):
+def verdicts(per_sentence: Mapping[str, np.ndarray], threshold: float = THRESHOLD) -> np.ndarray:
     """Labels of every head: {kind: strength over sentences, (sentences, …)} → an object array (…) of tuples.
 
     A kind is a label where the lower end of its strength is above the threshold; none and several are possible.
@@ -180,16 +217,25 @@ def verdicts(per_sentence, threshold=THRESHOLD):
     tests = len(per_sentence) * max(1, int(np.prod(np.shape(next(iter(per_sentence.values())))[1:])))
     low = {kind: intervals(values, tests)[1] for kind, values in per_sentence.items()}
     labels = np.empty(np.shape(next(iter(low.values()))), dtype=object)
-    for place in np.ndindex(labels.shape):
-        found = [kind for kind in per_sentence if low[kind][place] > threshold]
-        labels[place] = tuple(kind for kind in found if not WITHIN.get(kind, set()) & set(found))
+    for head in np.ndindex(labels.shape):
+        passed = [kind for kind in per_sentence if low[kind][head] > threshold]
+        wider = {kind: KINDS[kind].within for kind in passed if kind in KINDS}
+        labels[head] = tuple(kind for kind in passed if not {*wider.get(kind, ())} & {*passed})
     return labels
 
 
 # Heads whose answer is known, to test all this.
 
 
-def planted_heads(tokens, kinds, strength, heads=1, causal=False, seed=0, spread=0.0):
+def planted_heads(
+    tokens: Sequence[str],
+    kinds: Sequence[str | ArrayLike],
+    strength: float,
+    heads: int = 1,
+    causal: bool = False,
+    seed: int = 0,
+    spread: float = 0.0,
+) -> np.ndarray:
     """Attention tables with a known answer: noise, and `strength` of each row spread over the patterns of `kinds`.
 
     A kind is a name, or a pattern of your own, bool (T, T).  With a spread every head draws its strength in this
@@ -209,17 +255,24 @@ def planted_heads(tokens, kinds, strength, heads=1, causal=False, seed=0, spread
     return np.maximum(1 - taken, 0) * weights + level * pattern
 
 
-def planted_labels(texts, kinds, strength, heads=12, causal=False, spread=0.0):
+def planted_labels(
+    texts: Iterable[Sequence[str]],
+    kinds: Sequence[str],
+    strength: float,
+    heads: int = 12,
+    causal: bool = False,
+    spread: float = 0.0,
+) -> np.ndarray:
     """The labels of planted heads, judged on these texts (lists of tokens).  kinds: names of kinds or of impostors."""
     rows = []
     for seed, tokens in enumerate(texts):
         strange = impostors(tokens)
-        chosen = [strange.get(kind, kind) for kind in kinds]
+        chosen: list[str | ArrayLike] = [strange.get(kind, kind) for kind in kinds]
         rows.append((tokens, planted_heads(tokens, chosen, strength, heads, causal, seed, spread)))
     return verdicts(over_sentences(rows, causal))
 
 
-def impostors(tokens):
+def impostors(tokens: Sequence[str]) -> dict[str, np.ndarray]:
     """Patterns of heads that are none of our kinds, or not the kind that they seem: {name: bool (T, T)}.
 
     None of them knows what a mark or a word is, but for the last three.
@@ -242,48 +295,3 @@ def impostors(tokens):
         "twin or itself": same,
         "the word the": everywhere & (token == "the"),
     }
-
-
-# What follows refuses what are no attention weights.
-
-
-def checked(weights, batch):
-    """One layer's weights as an array (h, T, S), if they are attention weights."""
-    if weights is None:
-        raise TypeError("weights are None: call the layer with need_weights=True")
-    weights = weights.detach().float().cpu() if isinstance(weights, torch.Tensor) else weights
-    array = np.asarray(weights, dtype=float)
-    wanted = f"weights have shape {array.shape}, wanted (h, T, S) or (B, h, T, S)"
-    if array.ndim == 2:
-        raise ValueError(f"{wanted}: averaged over heads? pass average_attn_weights=False; one head is weights[None]")
-    if array.ndim == 4:
-        if batch is None and len(array) > 1:
-            raise ValueError(f"weights hold {len(array)} texts: choose one, batch=0 to {len(array) - 1}")
-        if not 0 <= (batch or 0) < len(array):
-            raise ValueError(f"batch={batch}, but weights hold {len(array)} texts: choose 0 to {len(array) - 1}")
-        array = array[batch or 0]
-    elif array.ndim == 3 and batch is not None:
-        raise ValueError(f"{wanted} when batch={batch} is chosen: were heads averaged? pass average_attn_weights=False")
-    if array.ndim != 3 or not array.size:
-        raise ValueError(wanted)
-    if not np.isfinite(array).all() or array.min() < 0:
-        raise ValueError("weights hold NaN or numbers below 0: are these scores, or the output of a row with no keys?")
-    rows, columns = array.sum(axis=-1), array.sum(axis=-2)
-    if not (_near_one(rows) | (rows == 0)).all():
-        hint = "is dropout on (call eval()), or are these scores?"
-        if _near_one(columns).all():
-            hint = "columns do: softmax was taken over the queries, use dim=-1"
-        raise ValueError(f"rows of weights sum to {rows.min():.2f} … {rows.max():.2f}, wanted 1; {hint}")
-    return array
-
-
-def _near_one(sums):
-    return np.abs(sums - 1) < 0.02
-
-
-def check_counts(layer, tokens, keys):
-    if layer.shape[1:] != (len(tokens), len(keys)):
-        raise ValueError(
-            f"weights are {layer.shape[1]} × {layer.shape[2]} per head, but there are {len(tokens)} query tokens and "
-            f"{len(keys)} key tokens: give key_tokens, or cut the padding"
-        )

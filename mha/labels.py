@@ -1,9 +1,11 @@
 """Tokens as labels of a drawing, and the sentence that runs through the course."""
 
+from collections.abc import Iterable
+
 SENTENCE = ("Maya", "fed", "her", "cat", ",", "twice")
 
 
-def printable(tokens) -> list[str]:
+def printable(tokens: Iterable[object]) -> list[str]:
     """Tokens as text that shows: blank ones and line breaks as Python writes them."""
     return [token if token.isprintable() and token.strip() else repr(token) for token in map(str, tokens)]
 

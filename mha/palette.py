@@ -6,10 +6,11 @@ for when something is drawn, so that `mha.runtime.setup(dark=True)` changes all 
 """
 
 from functools import cache
+from typing import Any
 
 from mha import runtime
 
-LIGHT = {
+LIGHT: dict[str, Any] = {
     "PAPER": "#fff",
     "INK": "#222222",  # words and lines
     "FAINT": "#bbbbbb",  # edges and help lines
@@ -70,7 +71,7 @@ PIECES = {  # pieces of a count that have a colour of their own
 }
 
 
-def __getattr__(role):
+def __getattr__(role: str) -> Any:
     """The colour of this role in the look that is on (a tuple of them for a scale)."""
     colours = DARK if runtime.look.dark else LIGHT
     if role not in colours:

@@ -6,16 +6,23 @@ and ends with a `with`.  A head is known by its number in the whole layer, also 
 """
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
-from mha.attention import whole
+from mha.attention import MultiHeadAttention
+from mha.checks import whole
+
+Pair = tuple[int, int]  # a head of a list of layers: (layer, head), both counted from 0
+Layers = Sequence[MultiHeadAttention]
+Heads = int | Iterable[int]
 
 
-def head_ids(attention):
+def head_ids(attention: MultiHeadAttention) -> tuple[int, ...]:
     """The numbers of the heads that this layer still has, in rising order."""
     return getattr(attention, "head_ids", tuple(range(attention.num_heads)))
 
@@ -23,16 +30,16 @@ def head_ids(attention):
 # Three papers, three ways of switching a head off.
 
 
-def switch_off(attention, heads, mean=None):
+def switch_off(attention: MultiHeadAttention, heads: Heads, mean: Tensor | None = None) -> RemovableHandle:
     """These heads of a MultiHeadAttention say nothing: zeros, or their part of `mean` (d,) if given.
 
     heads: one whole number or several.  Raises TypeError for what is none, ValueError for a head that is not there.
     Returns a handle: `handle.remove()` ends it, and so does the end of a `with`.
     Source: Michel et al. 2019 (zeros); notebook 07.
     """
-    heads, columns = _columns(attention, heads)
+    _, columns = _columns(attention, heads)
 
-    def gate(module, inputs):
+    def gate(_: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
         (x,) = inputs  # (B, T, h·d_k), the heads side by side
         gone = columns.to(x.device)
         return (x.masked_fill(gone, 0) if mean is None else torch.where(gone, mean, x),)
@@ -41,52 +48,53 @@ def switch_off(attention, heads, mean=None):
 
 
 @contextmanager
-def look_evenly(attention, heads):
+def look_evenly(attention: MultiHeadAttention, heads: Heads) -> Iterator[None]:
     """Inside the `with`, these heads look at all visible keys alike: their queries are zeros, so all scores are.
 
     Raises what `switch_off` raises.  Source: Kovaleva et al. 2019; notebook 08.
     """
-    heads, columns = _columns(attention, heads)
+    _, columns = _columns(attention, heads)
     project = attention.project
 
-    def blind(*inputs, **options):
+    def blind(*inputs: Any, **options: Any) -> tuple[Tensor, Tensor, Tensor]:
         q, k, v = project(*inputs, **options)  # each (B, h, ·, d_k)
         gone = columns.view(-1, 1, attention.d_k).to(q.device)  # (h, 1, d_k)
         return q.masked_fill(gone, 0), k, v
 
     before = vars(attention).get("project")  # none, unless this is one `with` inside another
-    attention.project = blind
+    vars(attention)["project"] = blind
     try:
         yield
     finally:
-        del attention.project
+        del vars(attention)["project"]
         if before is not None:
-            attention.project = before
+            vars(attention)["project"] = before
 
 
 @contextmanager
-def all_off(layers, pairs):
+def all_off(layers: Layers, pairs: Iterable[Pair]) -> Iterator[None]:
     """Inside the `with`, the heads (layer, head) of these layers say nothing; layers is a list, counted from 0."""
+    pairs = list(pairs)
     with ExitStack() as stack:
         for number in sorted({number for number, _ in pairs}):
             stack.enter_context(switch_off(layers[number], [head for layer, head in pairs if layer == number]))
         yield
 
 
-def drop_heads(attention, share):
-    """While training, each head of each text is left out with this probability, and the others are raised.
+def drop_heads(attention: MultiHeadAttention, p: float) -> RemovableHandle:
+    """While training, each head of each text is left out with probability p, and the others are raised.
 
-    Raises ValueError for a share outside 0 … 1.  Source: notebook 07.
+    Raises ValueError for a p outside 0 … 1.  Source: notebook 07.
     """
-    if not 0 <= share < 1:
-        raise ValueError(f"share={share} must be at least 0 and below 1")
+    if not 0 <= p < 1:
+        raise ValueError(f"p={p} must be at least 0 and below 1")
 
-    def gate(module, inputs):
+    def gate(module: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor] | None:
         (x,) = inputs
         if not module.training:
             return None
-        keep = torch.rand(len(x), 1, attention.num_heads, 1, device=x.device) >= share  # (B, 1, h, 1)
-        return ((_split(attention, x) * keep / (1 - share)).flatten(2),)
+        keep = torch.rand(len(x), 1, attention.num_heads, 1, device=x.device) >= p  # (B, 1, h, 1)
+        return ((_split(attention, x) * keep / (1 - p)).flatten(2),)
 
     return attention.proj.register_forward_pre_hook(gate)
 
@@ -95,20 +103,20 @@ def drop_heads(attention, share):
 
 
 @torch.no_grad()
-def mean_of_heads(attention, run):
+def mean_of_heads(attention: MultiHeadAttention, run: Callable[[], object]) -> Tensor:
     """What the heads say on average while run() runs: (d,), over all texts and tokens alike."""
     return torch.cat([said.flatten(0, 1) for said in _said(attention, run)]).mean(dim=0)
 
 
 @torch.no_grad()
-def outputs_by_head(attention, run):
+def outputs_by_head(attention: MultiHeadAttention, run: Callable[[], object]) -> Tensor:
     """What each head adds to the output while run() runs once: (B, h, T, d).  With b_o their sum is the output."""
     said = _split(attention, torch.cat(_said(attention, run)))  # (B, T, h, d_k)
     blocks = _split(attention, attention.proj.weight)  # (d, h, d_k), each head's columns of W_O
     return torch.einsum("bthk,dhk->bhtd", said, blocks)
 
 
-def maps_in_common(weights, asked):
+def maps_in_common(weights: Tensor, asked: Tensor) -> Tensor:
     """The share of their weight that two heads put on the same keys: (h, h), 1 for the same map, on the diagonal.
 
     weights (B, h, T, S); asked bool (B, T): the queries that count, padding left out.
@@ -117,7 +125,7 @@ def maps_in_common(weights, asked):
     return torch.stack([torch.minimum(rows, rows[:, [head]]).sum(-1).mean(0) for head in range(rows.size(1))])
 
 
-def outputs_in_common(outputs, asked):
+def outputs_in_common(outputs: Tensor, asked: Tensor) -> Tensor:
     """The cosine between what two heads add, each one's mean over all queries taken off: (h, h).
 
     outputs (B, h, T, d); asked bool (B, T).  1: the same up to a factor; 0: nothing in common; −1: the opposite.
@@ -127,7 +135,7 @@ def outputs_in_common(outputs, asked):
     return rows @ rows.mT
 
 
-def nearest(alike):
+def nearest(alike: Tensor) -> Tensor:
     """How much each head has in common with the head most like it: (h,), from a table (h, h).  NaN for a lone head."""
     others = alike.masked_fill(torch.eye(len(alike), dtype=torch.bool, device=alike.device), -torch.inf)
     return others.amax(dim=1) if len(alike) > 1 else torch.full((1,), torch.nan)
@@ -136,17 +144,17 @@ def nearest(alike):
 # Which heads may go?  Heads of several layers are pairs (layer, head); the first of an order goes first.
 
 
-def gradient_importance(layers, losses):
+def gradient_importance(layers: Layers, losses: Callable[[], Tensor]) -> list[Tensor]:
     """E_x |∂L(x) / ∂ξ_h|, each layer's divided by its length: a list of (h,), one for each layer.
 
     ξ_h is a gate that multiplies what head h says in one text: 1, as if it were not there.  losses() runs the model
     in eval mode, over one batch or several, and returns each text's own loss (B,); no text may influence another's.
     Source: Michel et al. 2019, section 4.1; notebook 08.
     """
-    gates = [[] for _ in layers]
+    gates: list[list[Tensor]] = [[] for _ in layers]
 
-    def gate(number):
-        def multiply(module, inputs):
+    def gate(number: int) -> Callable:
+        def multiply(_: nn.Module, inputs: tuple[Tensor]) -> tuple[Tensor]:
             (x,) = inputs
             gates[number].append(x.new_ones(len(x), layers[number].num_heads).requires_grad_())  # (B, h)
             return ((_split(layers[number], x) * gates[number][-1][:, None, :, None]).flatten(2),)
@@ -165,9 +173,10 @@ def gradient_importance(layers, losses):
 
 
 @torch.no_grad()
-def ablation_importance(layers, loss):
+def ablation_importance(layers: Layers, loss: Callable[[], float]) -> list[Tensor]:
     """By how much loss() rises when one head alone is switched off: a list of (h,), one for each layer."""
-    before, found = float(loss()), []
+    before = float(loss())
+    found = []
     for layer in layers:
         rises = []
         for head in head_ids(layer):
@@ -177,19 +186,20 @@ def ablation_importance(layers, loss):
     return found
 
 
-def order_by(layers, importance):
+def order_by(layers: Layers, importance: Sequence[Tensor]) -> list[Pair]:
     """All heads as pairs (layer, head), the least important first."""
     scores = torch.cat([scores.cpu() for scores in importance]).tolist()
     return [pair for _, pair in sorted(zip(scores, _pairs(layers), strict=True))]
 
 
 @torch.no_grad()
-def greedy_order(layers, loss, at_once=1):
+def greedy_order(layers: Layers, loss: Callable[[], float], at_once: int = 1) -> list[Pair]:
     """Again and again the head without which loss() is lowest, given all that are off already: h·(h + 1) / 2 runs.
 
     Of many heads, several may go `at_once` before the rest is ranked again.
     """
-    left, order = _pairs(layers), []
+    left = _pairs(layers)
+    order: list[Pair] = []
     while left:
         tried = []
         for pair in left:
@@ -200,13 +210,13 @@ def greedy_order(layers, loss, at_once=1):
     return order
 
 
-def random_order(layers, seed):
+def random_order(layers: Layers, seed: int) -> list[Pair]:
     """All heads in a random order: the control that every ranking must beat."""
     return random.Random(seed).sample(_pairs(layers), len(_pairs(layers)))
 
 
 @torch.no_grad()
-def curve(layers, order, measure, counts=None):
+def curve(layers: Layers, order: Sequence[Pair], measure: Callable, counts: Iterable[int] | None = None) -> list:
     """measure() with the first n heads of an order off, for n = 0 … all, or for these counts: a list."""
     found = []
     for count in range(len(order) + 1) if counts is None else counts:
@@ -219,15 +229,15 @@ def curve(layers, order, measure, counts=None):
 
 
 @torch.no_grad()
-def remove_heads(attention, heads):
+def remove_heads(attention: MultiHeadAttention, heads: Heads) -> MultiHeadAttention:
     """Cut these heads out of qkv (rows, in all three blocks) and proj (columns): fewer parameters, less work.
 
     heads: as in `switch_off`, by their numbers in the whole layer; all of them leave a layer that says b_o.  The
     output is that of the layer with these heads at zero.  Changes the layer, and returns it; an optimizer that
     holds its parameters must be made anew.  Raises TypeError or ValueError; a head goes only once.
     """
-    heads, gone = _columns(attention, heads)
-    twice = next((head for head in heads if heads.count(head) > 1), None)
+    numbers, gone = _columns(attention, heads)
+    twice = next((head for head in numbers if numbers.count(head) > 1), None)
     if twice is not None:
         raise ValueError(f"head {twice} is named twice: name each head once")
     for name in ("qkv", "proj"):
@@ -235,8 +245,8 @@ def remove_heads(attention, heads):
             kind = type(getattr(attention, name)).__name__
             raise TypeError(f"{name} is a {kind}, wanted a plain nn.Linear: remove heads before anything is put there")
     keep = ~gone.to(attention.proj.weight.device)
-    attention.head_ids = tuple(head for head in head_ids(attention) if head not in heads)
-    attention.num_heads = len(attention.head_ids)
+    left = tuple(head for head in head_ids(attention) if head not in numbers)
+    vars(attention)["head_ids"], attention.num_heads = left, len(left)
     _keep(attention.qkv, "weight", keep.repeat(3))
     if attention.qkv.bias is not None:
         _keep(attention.qkv, "bias", keep.repeat(3))
@@ -245,37 +255,37 @@ def remove_heads(attention, heads):
     return attention
 
 
-def _keep(linear, name, which):
+def _keep(linear: nn.Linear, name: str, which: Tensor | tuple) -> None:
     old = getattr(linear, name)
     setattr(linear, name, nn.Parameter(old[which].clone(), requires_grad=old.requires_grad))
 
 
-def _columns(attention, heads):
+def _columns(attention: MultiHeadAttention, heads: Heads) -> tuple[list[int], Tensor]:
     """The heads as a list, and where their numbers stand in the input of proj: bool (h·d_k,)."""
     several = isinstance(heads, Iterable) and getattr(heads, "ndim", 1) > 0  # an array without axes is one number
-    heads = [whole(head, "a head") for head in (heads if several else [heads])]
+    chosen = [whole(head, "a head") for head in (heads if several else [heads])]  # type: ignore[union-attr]
     there = head_ids(attention)
-    wrong = [head for head in heads if head not in there]
+    wrong = [head for head in chosen if head not in there]
     if wrong:
         known = f"this layer has heads 0 to {attention.num_heads - 1}"
         if hasattr(attention, "head_ids"):
             known = f"of its heads this layer has left: {', '.join(map(str, there)) or 'none'}"
         raise ValueError(f"there is no head {wrong[0]}: {known}")
-    return heads, torch.tensor([head in heads for head in there], dtype=torch.bool).repeat_interleave(attention.d_k)
+    return chosen, torch.tensor([head in chosen for head in there], dtype=torch.bool).repeat_interleave(attention.d_k)
 
 
-def _split(attention, x):
+def _split(attention: MultiHeadAttention, x: Tensor) -> Tensor:
     """The last axis, h·d_k, as two."""
     return x.unflatten(-1, (attention.num_heads, attention.d_k))
 
 
-def _said(attention, run):
+def _said(attention: MultiHeadAttention, run: Callable[[], object]) -> list[Tensor]:
     """Every input of proj, (B, T, h·d_k), while run() runs."""
-    seen = []
-    with attention.proj.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0])):
+    seen: list[Tensor] = []
+    with attention.proj.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0])):
         run()
     return seen
 
 
-def _pairs(layers):
+def _pairs(layers: Layers) -> list[Pair]:
     return [(number, head) for number, layer in enumerate(layers) for head in head_ids(layer)]

@@ -6,6 +6,7 @@ import platform
 import random
 import statistics
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ PROJECTOR = 1.4  # so many times larger are type and lines in front of a class
 look = SimpleNamespace(scale=1.0, dark=False)  # how figures and views are drawn from now on
 
 
-def device():
+def device() -> torch.device:
     """The device of the course: the CPU, unless the environment variable MHA_DEVICE names another.
 
     Raises RuntimeError if that one is not there.
@@ -30,12 +31,12 @@ def device():
         raise RuntimeError(f"MHA_DEVICE={name} cannot be used here ({reason}): unset it to run on the CPU") from None
 
 
-def seed(number=0):
+def seed(number: int = 0) -> None:
     """Start every random stream of torch at `number`.  Draw on the CPU and move: devices draw differently."""
     torch.manual_seed(number)
 
 
-def data_path(name):
+def data_path(name: str) -> Path:
     """The path of a file of the course's `data`: beside `mha` in a clone, inside it where it was installed.
 
     Raises FileNotFoundError naming the folder searched.
@@ -46,23 +47,23 @@ def data_path(name):
     return folder / name
 
 
-def setup(projector: bool = False, dark: bool = False):
+def setup(projector: bool = False, dark: bool = False) -> torch.device:
     """Seed, and print one line: versions, device, and where `mha` comes from.  Returns the device.
 
     projector: larger type and lines in every figure and view; dark: light on dark.
     """
     seed()
     look.scale, look.dark = PROJECTOR if projector else 1.0, dark
-    place = device()
+    chosen = device()
     here = Path.cwd().resolve()
     inside = PACKAGE.parent in (here, *here.parents)
     source = os.path.relpath(PACKAGE, here) if inside else PACKAGE
-    print(f"Python {platform.python_version()} · torch {torch.__version__} · device {place.type} · mha from {source}")
-    return place
+    print(f"Python {platform.python_version()} · torch {torch.__version__} · device {chosen.type} · mha from {source}")
+    return chosen
 
 
 @contextmanager
-def quiet(library):
+def quiet(library: str) -> Iterator[None]:
     """Inside, this library logs errors only: what it tells of its own files is no news for a lesson."""
     log = logging.getLogger(library)
     level = log.level
@@ -73,14 +74,14 @@ def quiet(library):
         log.setLevel(level)
 
 
-def race(runners, repeats=15):
+def race(runners: dict[str, Callable[[], object]], repeats: int = 15) -> dict[str, float]:
     """Median milliseconds of each function in a dict, run in turns so that a busy moment hits all alike.
 
     Each round is shuffled, since what ran just before leaves the caches and the memory warm or cold.
     Returns {name: milliseconds}.  One round of warming up is not counted; a GPU is waited for.
     """
     wait = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
-    times = {name: [] for name in runners}
+    times: dict[str, list[float]] = {name: [] for name in runners}
     for turn in range(repeats + 1):
         for name in random.Random(turn).sample(list(runners), len(runners)):
             wait()

@@ -1,9 +1,12 @@
 """Weights and masks, to and from PyTorch's nn.MultiheadAttention.  Explained in notebook 05."""
 
-from torch import device as default_device
-from torch import nn
+from typing import Any
 
-from mha.attention import MultiHeadAttention, as_bool
+from torch import Tensor, nn
+from torch import device as default_device
+
+from mha.attention import MultiHeadAttention
+from mha.checks import as_bool
 
 # Both store [Q | K | V] with the heads one after the other, so only the names differ.
 NAMES = {
@@ -14,7 +17,7 @@ NAMES = {
 }
 
 
-def from_torch(module):
+def from_torch(module: nn.MultiheadAttention) -> MultiHeadAttention:
     """A MultiHeadAttention with copies of the weights of an nn.MultiheadAttention, batch_first or not.
 
     Ours always takes (B, T, d).  Dropout is left behind: the two agree in eval mode.
@@ -35,7 +38,7 @@ def from_torch(module):
     return ours.train(module.training)
 
 
-def to_torch(module, batch_first=True):
+def to_torch(module: MultiHeadAttention, batch_first: bool = True) -> nn.MultiheadAttention:
     """An nn.MultiheadAttention with copies of the weights of a MultiHeadAttention.
 
     Raises TypeError for anything else.  Source: notebook 05.
@@ -48,7 +51,7 @@ def to_torch(module, batch_first=True):
     return theirs.train(module.training)
 
 
-def to_torch_mask(mask, num_heads=None):
+def to_torch_mask(mask: Tensor, num_heads: int | None = None) -> Tensor:
     """Our mask (True = may attend) as nn.MultiheadAttention reads it (True = blocked).
 
     (T, S)        → (T, S), its `attn_mask`
@@ -74,7 +77,7 @@ def to_torch_mask(mask, num_heads=None):
     return blocked.expand(B, num_heads or h, T, S).flatten(0, 1)
 
 
-def _like(weight, kind, d_model, num_heads, bias, **options):
+def _like(weight: Tensor, kind: type, d_model: int, num_heads: int, bias: Tensor | None, **options: Any) -> Any:
     """A new module of this kind on the weight's device and in its precision."""
     with default_device(weight.device):
         return kind(d_model, num_heads, bias=bias is not None, **options).to(weight.dtype)

@@ -6,8 +6,11 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 from tqdm import tqdm
 
 
@@ -21,29 +24,31 @@ class Training:
 
     def __init__(
         self,
-        model,
-        loss,
-        batches,
+        model: nn.Module,
+        loss: Callable[[Any, Any], Tensor],
+        batches: Callable[[int], Any],
         *,
-        steps,
-        lr=5e-3,
-        warm_up=0.15,
-        weight_decay=0.01,
-        betas=(0.9, 0.98),
-        clip=1.0,
-        every=100,
-        measure=None,
-        snapshot=None,
-        name="training",
+        steps: int,
+        lr: float = 5e-3,
+        warm_up: float = 0.15,
+        weight_decay: float = 0.01,
+        betas: tuple[float, float] = (0.9, 0.98),
+        clip: float | None = 1.0,
+        every: int = 100,
+        measure: Callable[[Any], float] | None = None,
+        snapshot: Callable[[Any], Any] | None = None,
+        name: str = "training",
     ):
         self.model, self.loss, self.batches, self.steps, self.name = model, loss, batches, steps, name
         self.clip, self.every, self.measure, self.snapshot = clip, every, measure, snapshot
         self.optimizer = torch.optim.AdamW(model.parameters(), lr, betas, weight_decay=weight_decay, fused=True)
-        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda step: _pace(step / steps, warm_up))
-        self.step, self.seconds, self.measured, self.snapshots = 0, 0.0, {}, {}
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda step: pace(step / steps, warm_up))
+        self.step, self.seconds = 0, 0.0
+        self.measured: dict[int, float] = {}
+        self.snapshots: dict[int, Any] = {}
         self.random = torch.get_rng_state()
 
-    def run(self, steps=None):
+    def run(self, steps: int | None = None) -> "Training":
         """Train on, to the end or for so many steps; returns self.
 
         Interrupted (Ctrl-C, or the stop button of a notebook) it finishes its step, says where it is, and
@@ -57,7 +62,7 @@ class Training:
             if self.step == 0:
                 self._look(bar)
             while self.step < last and not stop.is_set():
-                self._one_step()
+                self.one_step()
                 if self.step % self.every == 0 or self.step == self.steps:
                     self._look(bar)
                 bar.update()
@@ -68,7 +73,8 @@ class Training:
             print(f"Stopped after step {self.step} of {self.steps}. Nothing is lost: run() goes on from here.")
         return self
 
-    def _one_step(self):
+    def one_step(self) -> None:
+        """Train on one batch."""
         self.optimizer.zero_grad()
         self.loss(self.model, self.batches(self.step)).backward()
         if self.clip:
@@ -77,7 +83,7 @@ class Training:
         self.schedule.step()
         self.step += 1
 
-    def _look(self, bar):
+    def _look(self, bar: tqdm) -> None:
         """Measure and keep a snapshot, without training on it."""
         self.model.eval()
         with torch.no_grad():
@@ -88,21 +94,21 @@ class Training:
                 self.snapshots[self.step] = self.snapshot(self.model)
         self.model.train()
 
-    def _bar(self, last):
+    def _bar(self, last: int) -> tqdm:
         """A bar on standard output in a terminal or a notebook; elsewhere nothing."""
         shown = sys.stdout.isatty() or "ipykernel" in type(sys.stdout).__module__
         return tqdm(total=last, initial=self.step, desc=self.name, file=sys.stdout, disable=not shown, mininterval=0.3)
 
 
-def _pace(share, warm_up):
-    """The learning rate's share of its peak: a straight rise, then half a cosine down to zero."""
-    if share < warm_up:
-        return (share + 1e-3) / warm_up
-    return (1 + math.cos(math.pi * (share - warm_up) / (1 - warm_up))) / 2
+def pace(done: float, warm_up: float) -> float:
+    """The learning rate, its peak being 1, when this part of the steps is done: a straight rise, then half a cosine."""
+    if done < warm_up:
+        return (done + 1e-3) / warm_up
+    return (1 + math.cos(math.pi * (done - warm_up) / (1 - warm_up))) / 2
 
 
 @contextlib.contextmanager
-def _one_thread():
+def _one_thread() -> Iterator[None]:
     """One thread, where the course's small models gain little from more: two wait for each other on a busy machine,
     and their sums come out in another order."""
     before = torch.get_num_threads()
@@ -114,7 +120,7 @@ def _one_thread():
 
 
 @contextlib.contextmanager
-def _stop_button():
+def _stop_button() -> Iterator[threading.Event]:
     """An event that an interrupt sets, instead of breaking a step in two.  Only a main thread hears interrupts."""
     event = threading.Event()
     if threading.current_thread() is not threading.main_thread():

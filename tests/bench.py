@@ -33,12 +33,12 @@ class ByHand(nn.Module):
 
 def contestants(B, T, d, h, masked, train):
     """What runs against what: {name: function}, forward alone or with the backward pass."""
-    place = device()
-    ours = MultiHeadAttention(d, h).to(place)
+    chosen = device()
+    ours = MultiHeadAttention(d, h).to(chosen)
     theirs = to_torch(ours)
-    by_hand = ByHand(d, h).to(place)
-    x = torch.randn(B, T, d, device=place, requires_grad=train)
-    mask = causal_mask(T, device=place) if masked else None
+    by_hand = ByHand(d, h).to(chosen)
+    x = torch.randn(B, T, d, device=chosen, requires_grad=train)
+    mask = causal_mask(T, device=chosen) if masked else None
     blocked = to_torch_mask(mask) if masked else None
     roads = {
         "ours": lambda: ours(x, mask)[0],
@@ -59,11 +59,11 @@ class TorchTransformer(nn.Module):
         self.core = nn.Transformer(d, h, 1, 1, 4 * d, dropout=0, batch_first=True, norm_first=True)
         self.read_out = nn.Linear(d, len(dates.TARGET) + 1)
 
-    def forward(self, source, target):
+    def forward(self, source, target, need_weights=False):
         blocked, future = source == 0, ~causal_mask(target.size(1), device=target.device)
         memory = self.core.encoder(self.source(source), src_key_padding_mask=blocked)
         options = {"tgt_mask": future, "tgt_is_causal": True, "memory_key_padding_mask": blocked}
-        return self.read_out(self.core.decoder(self.target(target), memory, **options))
+        return self.read_out(self.core.decoder(self.target(target), memory, **options)), None
 
 
 @torch.no_grad()
@@ -71,7 +71,13 @@ def teacher_forced(model, examples):
     """The share of dates whose ten symbols are all right, each given the true ones before it."""
     source = dates.encode([text for text, _ in examples]).to(device())
     target = dates.encode_dates([iso for _, iso in examples]).to(device())
-    return (model(source, dates.inputs(target)).argmax(dim=-1) == target).all(dim=1).float().mean().item()
+    return (
+        (model(source, dates.inputs(target), need_weights=False)[0].argmax(dim=-1) == target)
+        .all(dim=1)
+        .float()
+        .mean()
+        .item()
+    )
 
 
 def bench_training():
@@ -87,7 +93,7 @@ def bench_training():
         )
     racers = {name: make() for name, make in trainings.items()}
     sizes = {name: sum(w.numel() for w in training.model.parameters()) for name, training in racers.items()}
-    ms = race({name: training._one_step for name, training in racers.items()}, repeats=200)
+    ms = race({name: training.one_step for name, training in racers.items()}, repeats=200)
     for name in racers:
         print(f"{name:15} {sizes[name]:,} parameters, {1000 / ms[name]:.0f} steps/s")
     print(f"a step of ours / of nn.Transformer: {ms['ours'] / ms['nn.Transformer']:.2f}")

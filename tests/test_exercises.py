@@ -192,7 +192,7 @@ def slow_greedy(model, source, start, steps):
     for text in source:
         written = []
         for _ in range(steps):
-            written.append(model(text[None], torch.tensor([[start, *written]]))[0, -1].topk(1).indices.item())
+            written.append(model(text[None], torch.tensor([[start, *written]]))[0][0, -1].topk(1).indices.item())
         found.append(written)
     return torch.tensor(found)
 
@@ -204,7 +204,7 @@ def careful_greedy(model, source, start, steps):
     symbols = torch.tensor([[start]] * len(source)).to(place)
     with torch.no_grad():
         while symbols.size(1) <= steps:
-            scores, _ = model.to(place)(source.to(place), symbols, need_weights=True)
+            scores, _ = model.to(place)(source.to(place), symbols)
             symbols = torch.hstack([symbols, scores[:, -1:].argmax(-1)])
     return symbols[:, -steps:]
 

@@ -135,7 +135,7 @@ def test_a_grid_of_heads_fits_a_page(heads, tokens):
     names = [f"token{i}" for i in range(tokens)]
     picture = figures.head_grid(torch.eye(tokens).expand(heads, -1, -1), names, **WORDS)
     height, width, _ = pixels(picture).shape
-    assert width <= 864 and height < 2400  # 9 inches of 96 pixels: shown whole, letters of 8 points at 120 dots an inch
+    assert width <= 864 and height < 2400  # 9 inches of 96 pixels: shown whole, letters of 9 points at 120 dots an inch
 
 
 def test_where_no_folder_can_be_written_nothing_is_said_of_it():
@@ -159,6 +159,12 @@ def test_a_larger_weight_is_darker_whatever_its_hue():
 def test_a_heatmap_is_drawn_of_its_values():
     dark = [(pixels(figures.heatmap(torch.full((2, 2), value), "ab", **WORDS)) < 60).sum() for value in (0.0, 1.0)]
     assert dark[1] > 2 * dark[0]
+
+
+def test_without_a_label_there_is_no_bar_of_colours():
+    with_bar, without = (pixels(figures.heatmap(TABLE * 0, "ab", "xyz", label=label, **WORDS)) for label in ("w", ""))
+    blue, none = (((drawn[..., 0] < 60) & (drawn[..., 2] > 90)).sum() for drawn in (with_bar, without))
+    assert blue > 100 and none == 0  # the bar's dark end; the table is all white
 
 
 def test_bars_of_nothing_are_drawn_without_a_warning(recwarn):

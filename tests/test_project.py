@@ -1,11 +1,13 @@
 """The project's own files: they agree with each other and build."""
 
 import hashlib
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -85,52 +87,38 @@ def test_data_is_what_its_readme_says():
         assert len(content) == int(size.replace(",", "")) and hashlib.sha256(content).hexdigest()[:16] == checksum, name
 
 
-def test_imports_point_one_way():
-    """Each room imports only from rooms before it; runtime is for all and imports none of ours."""
-    rooms = [
-        "runtime",
-        "palette",
-        "labels",
-        "addresses",
-        "attention",
-        "torch_bridge",
-        "accounting",
-        "transformer",
-        "tasks",
-        "training",
-        "english",
-        "heads",
-        "pruning",
-    ]
-    rooms += ["figures", "architecture", "views", "explore", "exercises"]
-    for path in (ROOT / "mha").rglob("*.py"):
-        parts = path.relative_to(ROOT / "mha").with_suffix("").parts
-        if parts == ("__init__",):
-            continue
-        own = parts[0]
-        for line in path.read_text("utf-8").splitlines():
-            found = re.match(r"\s*(?:from mha\.(\w+)|from mha import (.+)|import mha\.(\w+))", line)
-            for name in (found[1] or found[2] or found[3]).replace(",", " ").split() if found else ():
-                assert rooms.index(name) < rooms.index(own) or (
-                    own == name in ("tasks", "figures", "views", "exercises")
-                ), f"{path}: {line}"
-                assert own != "runtime" or name == "runtime"
-
-
-def test_exercises_import_one_way():
-    """The lessons' exercises know the rooms below, which know none of them; the judge above finds them by itself."""
-    rooms = ["exercise", "compare", "sandbox", "probes", "lesson", "card", "judge"]
-    folder = ROOT / "mha" / "exercises"
-    for path in folder.rglob("*.py"):
-        own = path.relative_to(folder).with_suffix("").parts[0].partition("_")[0]
-        for line in path.read_text("utf-8").splitlines() if own else ():  # not the package's own __init__.py
-            found = re.match(r"\s*(?:from|import) mha\.exercises(?:\.(\w+)| import (.+))", line)
-            for name in (found[1] or found[2]).replace(",", " ").split() if found else ():
-                name = name.partition("_")[0]
-                assert rooms.index(name) < rooms.index(own) or own == name == "lesson", f"{path}: {line}"
-
-
 def test_every_folder_of_the_package_ships():
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["setuptools"]["packages"]
     folders = {path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "mha").rglob("*.py")}
     assert {name.replace(".", "/") for name in listed if not name.startswith("mha.data")} == folders
+
+
+def test_a_new_lesson_is_missed_wherever_it_belongs():
+    """Its claims are asked for in test_notebooks.py, its data by `test_data_is_what_its_readme_says`."""
+    lessons = sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
+    readme = (ROOT / "README.md").read_text("utf-8")
+    for name in lessons:
+        assert f"](notebooks/{name})" in readme, f"the table of lessons in README.md lacks {name}"
+        folder = ROOT / "mha" / "exercises" / f"lesson_{name[:2]}"
+        assert folder.is_dir(), f"{name} has no exercises: {folder} is not there"
+    for name, after in pairwise(lessons):
+        last = json.loads((ROOT / "notebooks" / name).read_text("utf-8"))["cells"][-1]["source"]
+        assert f"]({after})" in "".join(last), f"the last cell of {name} does not lead to {after}"
+
+
+def test_all_stored_data_can_be_made_again():
+    made = (ROOT / "Makefile").read_text("utf-8")
+    for maker in (ROOT / "data").glob("*/make.py"):
+        assert f"-m data.{maker.parent.name}.make\n" in made, f"no line of the Makefile runs {maker}"
+    folders = {path.parent for path in (ROOT / "data").rglob("*.safetensors")}
+    assert all((folder / "make.py").exists() for folder in folders if folder.name != "model")
+
+
+def test_in_ci_what_was_not_checked_fails(tmp_path):
+    """A skip that says NOT CHECKED is one for people; where everything should be there it is a failure."""
+    skipped = "import pytest\n\n\n@pytest.mark.skip(reason='NOT CHECKED: {}')\ndef test_it():\n    pass\n"
+    (tmp_path / "test_it.py").write_text(skipped.format("nobody is here"), encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-o", "addopts=", "-p", "tests.conftest", tmp_path]
+    for ci, wanted in (("", 0), ("true", 1)):
+        done = subprocess.run(command, cwd=ROOT, env=os.environ | {"CI": ci}, capture_output=True, text=True)
+        assert done.returncode == wanted and ("nobody is here" in done.stdout) == bool(ci), done.stdout

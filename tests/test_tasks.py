@@ -33,21 +33,23 @@ def test_lookback_models_have_one_size_and_do_not_see_the_future(num_heads):
     model = lookback.Lookback(num_heads)
     assert sum(weight.numel() for weight in model.parameters()) == 7360
     tokens = lookback.batch(0, 3)
-    scores, weights = model(tokens, need_weights=True)
+    scores, weights = model(tokens)
     assert scores.shape == (3, 12, 4, 16) and weights.shape == (3, num_heads, 16, 16)
-    torch.testing.assert_close(model(tokens), scores)
+    fused, none = model(tokens, need_weights=False)
+    torch.testing.assert_close(fused, scores)
+    assert none is None
     other = tokens.clone()
     other[:, 10] = (other[:, 10] + 1) % 16
-    moved = (model(other) - scores).abs().amax(dim=(0, 2, 3)) > 1e-6
+    moved = (model(other)[0] - scores).abs().amax(dim=(0, 2, 3)) > 1e-6
     assert not moved[: 10 - 4].any() and moved[10 - 4]
 
 
 def test_lookback_accuracy_counts_only_what_is_all_right():
     class Known(torch.nn.Module):
-        def forward(self, tokens):
+        def forward(self, tokens, need_weights=True):
             scores = torch.nn.functional.one_hot(lookback.wanted(tokens), 16).float()
             scores[:, 0, 3] = scores[:, 0, 3].roll(1, dims=-1)  # one of four outputs wrong at the first place
-            return scores
+            return scores, None
 
     assert lookback.accuracy(Known(), lookback.batch(0, 5)) == pytest.approx(11 / 12)
     assert lookback.loss(Known(), lookback.batch(0, 5)) > 0
@@ -57,7 +59,7 @@ def test_lookback_accuracy_counts_only_what_is_all_right():
 def test_lookback_takes_any_k_that_leaves_a_token_to_ask(K):
     tokens, model = lookback.batch(3, size=2), lookback.Lookback(2, K=K)
     wanted = lookback.wanted(tokens, K)
-    assert wanted.shape == (2, 16 - K, K) and model(tokens).shape == (2, 16 - K, K, 16)
+    assert wanted.shape == (2, 16 - K, K) and model(tokens)[0].shape == (2, 16 - K, K, 16)
     for t in range(K, 16):
         assert wanted[1, t - K].tolist() == tokens[1, t - K : t].flip(0).tolist()
     assert lookback.loss(model, tokens) > 0 and 0 <= lookback.accuracy(model, tokens) <= 1
@@ -71,11 +73,11 @@ def test_lookback_refuses_a_k_that_leaves_none(K):
 
 def test_lookback_where_only_the_last_place_asks():
     class Known(torch.nn.Module):
-        def forward(self, tokens):
+        def forward(self, tokens, need_weights=True):
             scores = 9 * torch.nn.functional.one_hot(lookback.wanted(tokens, 2), 16).float()
             scores[:, :-1] = 0  # it knows nothing anywhere else
             scores[0, -1, 1] = scores[0, -1, 1].roll(1, dims=-1)  # and in one text of four is wrong there, too
-            return scores
+            return scores, None
 
     tokens = lookback.batch(0, 4)
     assert lookback.accuracy(Known(), tokens, only_last=True) == 0.75
@@ -92,7 +94,7 @@ def test_one_head_set_by_hand_is_right_for_every_pair_at_every_place():
     assert sum(weight.numel() for weight in model.parameters()) == 7360 - 2 * 16 * 33
     pairs = torch.cartesian_prod(torch.arange(16), torch.arange(16)).repeat(1, 8)  # (256, 16): each text u w u w …
     assert lookback.accuracy(model, pairs) == 1 and lookback.accuracy(model, lookback.batch(1, 2000)) == 1
-    _, weights = model(pairs, need_weights=True)
+    _, weights = model(pairs)
     strength = 1 + pairs / 16
     for t in range(2, 16):
         shares = strength[:, t - 2 : t] / strength[:, t - 2 : t].sum(dim=-1, keepdim=True)
@@ -366,18 +368,18 @@ def test_each_character_has_its_field_and_its_digit():
     assert date_heads.digits_of(SOME, "{ddd} {th} {mon} '{yy}") == [7] * 4 + [6, 7, 7, 7, 4, 4, 4, 7, 7, 2, 3]
     assert date_heads.digits_of(datetime.date(1980, 11, 12), "{dd}.{mm}") == [5, 6, 7, 4, 4]
     wanted = [[2, 3, 0, 0, 0, 0, 3, 1, -1, -1], [2, 2, 3, 0, 0, 0, 0, 3, 1, 1]]
-    assert date_heads.place_fields(HAND).tolist() == wanted == date_heads.kinds(HAND).tolist()
+    assert date_heads.kinds(HAND).tolist() == wanted
     assert date_heads.kinds(HAND, date_heads.digits_of)[1].tolist() == [5, 6, 7, 0, 1, 2, 3, 7, 4, 4]
 
 
 def test_reading_is_a_sum_over_the_field_and_a_mean_over_its_symbols_and_texts():
-    weights, places = hand_made(), date_heads.place_fields(HAND)
-    read = date_heads.reading(weights, places)
+    weights, fields = hand_made(), date_heads.kinds(HAND)
+    read = date_heads.reading(weights, fields)
     assert read.shape == (1, 3, 4)
     rows = {0: (0, 1, 2, 3), 1: (5, 6), 2: (8, 9)}
     for field, written in rows.items():
         for other in range(4):
-            masses = [weights[b, 0, t][places[b] == other].sum().item() for b in range(2) for t in written]
+            masses = [weights[b, 0, t][fields[b] == other].sum().item() for b in range(2) for t in written]
             assert read[0, field, other].item() == pytest.approx(sum(masses) / len(masses))
     torch.testing.assert_close(read.sum(dim=-1), torch.ones(1, 3))
 
@@ -391,13 +393,13 @@ def test_looking_keeps_the_written_symbols_apart():
 
 
 def test_copying_follows_the_years_own_digits():
-    weights, places = hand_made(), date_heads.place_fields(HAND)
+    weights, fields = hand_made(), date_heads.kinds(HAND)
     digits = [weights[0, 0, i, 2 + i].item() for i in range(4)] + [weights[1, 0, i, 3 + i].item() for i in range(4)]
-    assert date_heads.copying(weights, places).tolist() == pytest.approx([sum(digits) / 8])
+    assert date_heads.copying(weights, fields).tolist() == pytest.approx([sum(digits) / 8])
     two = torch.cat([weights, 0 * weights], dim=1)
-    assert date_heads.copying(two, places).tolist() == pytest.approx([sum(digits) / 8, 0])
+    assert date_heads.copying(two, fields).tolist() == pytest.approx([sum(digits) / 8, 0])
     short = (SOME, "{yy}/{d}/{m}")
-    both = torch.cat([places, torch.nn.functional.pad(date_heads.place_fields([short]), (0, 4), value=-1)])
+    both = torch.cat([fields, torch.nn.functional.pad(date_heads.kinds([short]), (0, 4), value=-1)])
     more = torch.cat([weights, torch.ones(1, 1, 10, 10)])
     assert date_heads.copying(more, both).tolist() == pytest.approx(
         [sum(digits) / 8]
@@ -405,22 +407,22 @@ def test_copying_follows_the_years_own_digits():
 
 
 def test_positional_is_the_largest_of_the_mean_table_from_either_end():
-    places = date_heads.place_fields(HAND)
+    fields = date_heads.kinds(HAND)
     first, last, mixed = (torch.zeros(2, 1, 10, 10) for _ in range(3))
     first[:, :, :, 2] = 1
     last[0, :, :, 7], last[1, :, :, 9] = 1, 1
     mixed[0, :, :, 2], mixed[1, :, :4, 2], mixed[1, :, 4:, 3] = 1, 1, 1
     for weights, front, end in ((first, 1, 0.5), (last, 0.5, 1), (mixed, (4 + 6 / 2) / 10, (4 / 2 + 6 / 2) / 10)):
         assert date_heads.positional(weights).item() == pytest.approx(front)
-        assert date_heads.positional(date_heads.from_the_end(weights, places)).item() == pytest.approx(end)
+        assert date_heads.positional(date_heads.from_the_end(weights, fields)).item() == pytest.approx(end)
     assert date_heads.positional(torch.cat([first, last], dim=1)).tolist() == pytest.approx([1, 0.5])  # head by head
-    turned = date_heads.from_the_end(hand_made(), places)
+    turned = date_heads.from_the_end(hand_made(), fields)
     assert torch.equal(turned[0, :, :, 2:], hand_made()[0, :, :, :8]) and not turned[0, :, :, :2].any()
     assert torch.equal(turned[1], hand_made()[1])
 
 
 def test_the_null_looks_at_all_characters_alike():
-    null = date_heads.even(date_heads.place_fields(HAND))
+    null = date_heads.even(date_heads.kinds(HAND))
     assert null.shape == (2, 1, 10, 10)
     for row, length in enumerate((8, 10)):
         assert null[row, 0, 4].tolist() == pytest.approx([1 / length] * length + [0] * (10 - length))
@@ -441,7 +443,7 @@ def test_an_exchange_changes_what_is_read_at_one_place_alone():
     handle = model.decoder[0].register_forward_pre_hook(lambda module, inputs: seen.append(inputs[1].clone()))
     date_heads.exchange(model, "13 May 1979", "14 June 1979", 1)
     handle.remove()
-    own, other = (model.encode(dates.encode([text]))[0] for text in ("13 May 1979", "14 June 1979"))
+    own, other = (model.encode(dates.encode([text]), need_weights=False)[0] for text in ("13 May 1979", "14 June 1979"))
     assert len(seen) == 10 and all(torch.equal(memory, seen[0]) for memory in seen)
     assert torch.equal(seen[0][:, 1], other[:, 1])
     torch.testing.assert_close(seen[0][:, [0, *range(2, 11)]], own[:, [0, *range(2, 11)]])

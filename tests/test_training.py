@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from mha.training import Training, _pace
+from mha.training import Training, pace
 
 
 class Dropping(nn.Module):
@@ -57,7 +57,7 @@ def test_a_step_is_adamw_with_its_decay_on_clipped_gradients():
     torch.manual_seed(0)
     torch.set_rng_state(make().random)
     for step in range(6):
-        optimizer.param_groups[0]["lr"] = 1e-2 * _pace(step / 10, 0.2)
+        optimizer.param_groups[0]["lr"] = 1e-2 * pace(step / 10, 0.2)
         optimizer.zero_grad()
         loss(model, batches(step)).backward()
         norm = torch.cat([weight.grad.flatten() for weight in model.parameters()]).norm()
@@ -169,7 +169,7 @@ def test_the_bar_is_for_people(stream, shown, monkeypatch):
 
 
 def test_the_pace_rises_and_falls():
-    paces = [_pace(step / 100, 0.15) for step in range(101)]
+    paces = [pace(step / 100, 0.15) for step in range(101)]
     assert 0 < paces[0] < 0.02 and max(paces) == pytest.approx(1, abs=0.01) and paces[-1] == pytest.approx(0)
     top = paces.index(max(paces))
     assert top == 15 and paces[:16] == sorted(paces[:16]) and paces[15:] == sorted(paces[15:], reverse=True)

@@ -145,26 +145,27 @@ TARGET = torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 0]])
 
 
 def test_padding_and_batch_change_nothing(model):
-    together = model(SOURCE, TARGET)
+    together, _ = model(SOURCE, TARGET)
     for row, length in enumerate((6, 3, 1)):
-        same(model(SOURCE[row : row + 1, :length], TARGET[row : row + 1])[0], together[row])
+        same(model(SOURCE[row : row + 1, :length], TARGET[row : row + 1])[0][0], together[row])
     wider = torch.nn.functional.pad(SOURCE, (0, 5))
-    same(model(wider, TARGET), together)
+    same(model(wider, TARGET)[0], together)
     for need_weights in (False, True):
-        out = model(SOURCE, TARGET, need_weights)
-        same(out[0] if need_weights else out, together)
+        scores, maps = model(SOURCE, TARGET, need_weights)
+        same(scores, together)
+        assert (maps is None) == (not need_weights)
 
 
 def test_no_future_leaks(model):
     x = TARGET.clone()
     x[:, 2] = 0
-    before, after = model(SOURCE, TARGET), model(SOURCE, x)
+    before, after = model(SOURCE, TARGET)[0], model(SOURCE, x)[0]
     same(before[:, :2], after[:, :2])
     assert (before[:, 2] - after[:, 2]).abs().max() > 1e-3
 
 
 def test_the_weights_are_of_all_layers(model):
-    _, maps = model(SOURCE, TARGET, need_weights=True)
+    _, maps = model(SOURCE, TARGET)
     layers = len(model.encoder)
     assert {name: (len(found), tuple(found[0].shape)) for name, found in maps.items()} == {
         "encoder": (layers, (3, H, 6, 6)),
@@ -181,7 +182,7 @@ def test_greedy_with_a_cache_is_greedy_without(model):
     symbols, probabilities = model.greedy(SOURCE, start=11, steps=6)
     target = torch.full((3, 1), 11)
     for step in range(6):
-        shares = model(SOURCE, target)[:, -1].softmax(dim=-1)
+        shares = model(SOURCE, target)[0][:, -1].softmax(dim=-1)
         same(probabilities[:, step], shares.max(dim=-1).values)
         assert torch.equal(symbols[:, step], shares.argmax(dim=-1))
         target = torch.cat([target, symbols[:, step : step + 1]], dim=1)
@@ -208,7 +209,7 @@ def test_it_learns_to_copy():
     for _ in range(150):
         source = torch.randint(1, 8, (64, 4))
         target = torch.cat([torch.full((64, 1), 8), source[:, :-1]], dim=1)
-        loss = nn.functional.cross_entropy(model(source, target).flatten(0, 1), source.flatten())
+        loss = nn.functional.cross_entropy(model(source, target)[0].flatten(0, 1), source.flatten())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -219,7 +220,7 @@ def test_it_learns_to_copy():
 def test_a_copy_is_independent(model):
     other = copy.deepcopy(model)
     other.load_state_dict(model.state_dict())
-    same(other(SOURCE, TARGET), model(SOURCE, TARGET))
+    same(other(SOURCE, TARGET)[0], model(SOURCE, TARGET)[0])
 
 
 @pytest.mark.parametrize(("num_heads", "layers"), [(4, 1), (8, 2), (2, 6)])

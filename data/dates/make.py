@@ -7,19 +7,17 @@ heads.csv              what every cross head of sixty models does: h = 2, 4, 8, 
 """
 
 import csv
-import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent.parent))
+from mha.pruning import drop_heads, mean_of_heads, switch_off
+from mha.tasks import date_heads, dates
+from mha.training import Training
 
-from mha.pruning import drop_heads, mean_of_heads, switch_off  # noqa: E402
-from mha.tasks import date_heads, dates  # noqa: E402
-from mha.training import Training  # noqa: E402
+HERE = Path(__file__).resolve().parent
 
 LOOKED_AT = ("3 May 1979", "Sunday, February 29, 2032")
 STEPS = (0, 50, 100, 150, 200, 300, 400, 500, 600, 800, 1000, 1200)
@@ -34,13 +32,13 @@ def training(seed, num_heads=4, **options):
 
 def maps(model):
     """Weights on the dates that the lesson looks at: {name: (h, T, S)}."""
-    found = {}
+    tables_of = {}
     for number, text in enumerate(LOOKED_AT):
         source = dates.encode([text])
         symbols, _ = model.greedy(source, dates.START, 10)
-        _, weights = model(source, dates.inputs(symbols), need_weights=True)
-        found |= {f"{name} {number}": tables[0][0].half() for name, tables in weights.items()}
-    return found
+        _, weights = model(source, dates.inputs(symbols))
+        tables_of |= {f"{name} {number}": tables[0][0].half() for name, tables in weights.items()}
+    return tables_of
 
 
 def main_model():
@@ -62,20 +60,20 @@ def roles(setting):
     examples = [(dates.write(*pair), pair[0].isoformat()) for pair in written]
     source, target = dates.encode([text for text, _ in examples]), dates.encode_dates([iso for _, iso in examples])
     with torch.no_grad():
-        _, weights = model(source, dates.inputs(target), need_weights=True)
-    table, places = weights["cross"][0], date_heads.place_fields(written)
+        _, weights = model(source, dates.inputs(target))
+    table, fields = weights["cross"][0], date_heads.kinds(written)
     read, fixed, copied = (
-        date_heads.reading(table, places),
+        date_heads.reading(table, fields),
         date_heads.positional(table),
-        date_heads.copying(table, places),
+        date_heads.copying(table, fields),
     )
-    mean = mean_of_heads(cross, lambda: model(source, dates.inputs(target)))
+    mean = mean_of_heads(cross, lambda: model(source, dates.inputs(target), need_weights=False))
     whole = dates.right(model, examples)
     rows = []
     for head in range(num_heads):
         row = {"heads": num_heads, "dropout": dropout, "seed": seed, "right": whole[0].item(), "head": head}
-        for way, told in (("zero", None), ("mean", mean)):
-            with switch_off(cross, head, told):
+        for way, instead in (("zero", None), ("mean", mean)):
+            with switch_off(cross, head, instead):
                 lost = (whole - dates.right(model, examples)).tolist()
             row |= {
                 f"{way}_loses_{what}": share for what, share in zip(("date", "year", "month", "day"), lost, strict=True)

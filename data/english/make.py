@@ -17,10 +17,9 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent.parent))
+from mha import english, heads
 
-from mha import english, heads  # noqa: E402
+HERE = Path(__file__).resolve().parent
 
 PLAIN = (
     "Maya fed her cat, twice, because the cat was hungry.",

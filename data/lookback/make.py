@@ -1,7 +1,8 @@
 """Makes what lies beside it, `make checkpoints`: accuracy on lookback by setting and seed, and one model to look into.
 
 Twenty minutes of training on two cores.  Each result is written as it comes: stopped and started again, it goes on
-with what is missing.  Delete results.csv to train all of it anew.  `make.py 1` trains one model at a time.
+with what is missing.  Delete results.csv to train all of it anew.  `python -m data.lookback.make 1` trains one model
+at a time.
 """
 
 import csv
@@ -14,11 +15,10 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent.parent))
+from mha.tasks import lookback
+from mha.training import Training
 
-from mha.tasks import lookback  # noqa: E402
-from mha.training import Training  # noqa: E402
+HERE = Path(__file__).resolve().parent
 
 COLUMNS = ("K", "asking", "steps", "heads", "seed")
 SETTINGS = [

@@ -21,12 +21,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from tqdm import tqdm
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent.parent))
+from mha import english, heads, pruning, sweep
+from mha.tasks import date_heads, dates, lookback
+from mha.training import Training
 
-from mha import english, heads, pruning, sweep  # noqa: E402
-from mha.tasks import date_heads, dates, lookback  # noqa: E402
-from mha.training import Training  # noqa: E402
+HERE = Path(__file__).resolve().parent
 
 SEEDS, DRAWS = range(5), range(5)
 CURVES = {("lookback", 8), ("lookback", 16), ("dates", 4), ("dates", 8)}  # of these in all four orders

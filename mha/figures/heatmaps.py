@@ -43,7 +43,8 @@ def heatmap(
     """One table of numbers as colours, the numbers written in.  values (T, S); columns = rows unless given.
 
     `numbers` is the format of a cell, or None to leave cells bare; `texts` are words to write instead, a list for
-    each row; `scale` the values of the two end colours.
+    each row; `scale` the values of the two end colours; without a `label` there
+    is no bar of colours.
     """
     values, columns = _table(values), list(rows if columns is None else columns)
     T, S = values.shape
@@ -56,7 +57,8 @@ def heatmap(
     axes.set_ylabel(row_label)
     axes.xaxis.set_label_position("top")
     axes.set_xlabel(column_label)
-    _scale(figure, image, axes, label, 0.9 * size[1], shrink=0.9)
+    if label:
+        _scale(figure, image, axes, label, 0.9 * size[1], shrink=0.9)
     heading(figure, title)
     return Picture(figure, alt)
 
@@ -78,7 +80,7 @@ def head_grid(
         raise ValueError(f"weights have shape {tuple(weights.shape)}, wanted (h, T, S): choose one text, weights[0]")
     weights, columns = weights.detach().float().cpu(), list(rows if columns is None else columns)
     h, T, S = weights.shape
-    across = min(h, 3 if h > 8 and S <= 16 and width() > 6 else 2)
+    across = min(h, 2)
     down = -(-h // across)
     # Inches of one head, across and down.
     size = min(0.3 + 0.35 * S, (width() - max(1.3, 0.9 + _inches(rows))) / across), min(0.15 + 0.25 * T, 2.3)
@@ -90,7 +92,7 @@ def head_grid(
             axes.set_axis_off()
             continue
         tokens = [short(token) for token in rows], [short(token) for token in columns]
-        image = _draw_table(axes, weights[head], *tokens, Normalize(0, 1), colours, numbers, size, SMALL)
+        image = _draw_table(axes, weights[head], *tokens, Normalize(0, 1), colours, numbers, size)
         axes.set_title(names[head] if names else f"head {head}", fontsize=LABEL)
         axes.tick_params(labelleft=head % across == 0, labeltop=True)
         axes.set_ylabel("" if head % across else row_label, fontsize=SMALL)

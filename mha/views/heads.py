@@ -7,7 +7,8 @@ import torch
 from ipywidgets import Checkbox, IntSlider, SelectionSlider
 
 from mha import figures
-from mha.heads import SPECIAL, check_counts, checked
+from mha.checks import check_counts, layer_weights
+from mha.heads import SPECIAL
 from mha.labels import printable
 from mha.views import svg
 from mha.views.row import most
@@ -36,7 +37,7 @@ class Heads(View):
     """The heads of one layer or several.  `mha.explore.heads` says what it takes."""
 
     def __init__(self, weights, tokens, key_tokens=None, layer_names=None, batch=None):
-        self.layers = [checked(layer, batch) for layer in (weights if _is_per_layer(weights) else [weights])]
+        self.layers = [layer_weights(layer, batch) for layer in (weights if _is_per_layer(weights) else [weights])]
         self.tokens = printable(tokens)
         self.keys = self.tokens if key_tokens is None else printable(key_tokens)
         for layer in self.layers:
@@ -61,7 +62,7 @@ class Heads(View):
         controls["layer"].layout.display = "none" if len(self.layers) == 1 else ""
         controls["hide"].layout.display = "" if SPECIAL & {*self.tokens, *self.keys} else "none"
 
-        def enable(change=None):  # a control that would do nothing is grey
+        def enable(_change=None):  # a control that would do nothing is grey
             show = controls["show"].value
             controls["head"].disabled = show in ("average", "maximum")
             controls["other"].disabled, controls["lines"].disabled = show != "difference", show == "difference"

@@ -54,7 +54,7 @@ class ParameterBudget(View):
         heads = sorted({h for _, d_model in offered["d_model"] for h in _offered(d_model)})
         return offered | {"heads": [(str(h), h) for h in heads]}
 
-    def _fits(self, d_model, heads, **others):
+    def _fits(self, d_model, heads, **_others):
         return heads in _offered(d_model)
 
     def _state(self, d_model, heads, layers, vocabulary, tokens, bias):

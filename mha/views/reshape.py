@@ -6,7 +6,7 @@ import torch
 from ipywidgets import SelectionSlider
 
 from mha import addresses, figures
-from mha.attention import whole
+from mha.checks import whole
 from mha.views import svg
 from mha.views.view import View, numbered
 

@@ -37,22 +37,22 @@ class Switchboard(View):
                 control.observe(self._remember, names="value")
             rows.append(HBox(switches, layout=Layout(flex_flow="row wrap")))
         undo, all_on = Button(description="Undo"), Button(description="All on")
-        undo.on_click(self.undo)
-        all_on.on_click(self.all_on)
+        undo.on_click(lambda _: self.undo())
+        all_on.on_click(lambda _: self.all_on())
         rows.append(HBox([self.controls["text"], self.controls["best"], undo, all_on], layout=rows[0].layout))
         self.box.children = [VBox(rows), self.html]
 
     def _remember(self, change):
         self.past.append((change["owner"], change["old"]))
 
-    def undo(self, button=None):
+    def undo(self):
         """Take the last move back."""
         if self.past:
             control, value = self.past.pop()
             control.value = value
             self.past.pop()  # the move back is no move
 
-    def all_on(self, button=None):
+    def all_on(self):
         """Switch on every head that is off."""
         for name in self.switches:
             self.controls[name].value = False

@@ -45,7 +45,7 @@ class Translate(View):
             return f"This cannot be translated: {error}."
         symbols, probabilities = self.model.greedy(source, dates.START, 10)
         with torch.no_grad():
-            _, maps = self.model(source, dates.inputs(symbols), need_weights=True)
+            _, maps = self.model(source, dates.inputs(symbols))
         (iso,), doubt, clean = dates.decode(symbols), 1 - probabilities.prod().item(), dates.clean(date)
         why = dates.caution(date, iso)
         trust = f"⚠ A guess: {why}." if why else f"✓ One of its {len(dates.FORMATS)} formats writes this day just so."

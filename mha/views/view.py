@@ -79,11 +79,11 @@ class View:
         """The still picture, with its text alternative."""
         return self._still(self.state(**values))
 
-    def _fits(self, **values) -> bool:
+    def _fits(self, **_values) -> bool:
         """Whether these values can go together."""
         return True
 
-    def redraw(self, change=None):
+    def redraw(self, _change=None):
         """Show the present state.  What goes wrong is said in the view, until a state that works."""
         if self.paused:
             return

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-CHROMIUM = None if os.name == "nt" else CHROMIUM  # ending a server with its kernels is written for Unix
 FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
@@ -23,6 +21,23 @@ SETTINGS = {  # every cell stays in the page, so that every output can be looked
     "@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"},
     "@jupyterlab/docmanager-extension/plugin": {"autosave": False},
 }
+
+
+def find_chromium():
+    """The machine's own, or else the one that `playwright install chromium` fetched, or None."""
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if shutil.which(name):
+            return shutil.which(name)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        path = playwright.chromium.executable_path
+    return path if Path(path).exists() else None
+
+
+ON_WINDOWS = os.name == "nt"
+CHROMIUM = None if ON_WINDOWS else find_chromium()
+WITHOUT = "ending a server with its kernels is written for Unix" if ON_WINDOWS else "NOT CHECKED: no Chromium is here"
 
 
 @contextmanager

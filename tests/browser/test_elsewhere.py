@@ -4,10 +4,10 @@ import shutil
 
 import pytest
 
-from tests.browser.lab import CHROMIUM, ROOT, Lesson, browser, server, wait_for_change
+from tests.browser.lab import CHROMIUM, ROOT, WITHOUT, Lesson, browser, server, wait_for_change
 from tests.pages import Page
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="NOT CHECKED: no Chromium here, so no page was opened")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=WITHOUT)
 LESSON = ROOT / "notebooks" / "01_single_head.ipynb"
 
 

@@ -7,10 +7,10 @@ import pytest
 from PIL import Image
 
 from tests import handouts
-from tests.browser.lab import CHROMIUM, ROOT, Lesson, browser, press, server, wait_for_change
+from tests.browser.lab import CHROMIUM, ROOT, WITHOUT, Lesson, browser, press, server, wait_for_change
 from tests.places import bare, inside
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="NOT CHECKED: no Chromium here, so no lesson was opened")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=WITHOUT)
 LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 

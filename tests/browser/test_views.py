@@ -9,10 +9,10 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from PIL import Image
 
-from tests.browser.lab import CHROMIUM, Lesson, browser, press, server, wait_for_change
+from tests.browser.lab import CHROMIUM, WITHOUT, Lesson, browser, press, server, wait_for_change
 from tests.outputs import METADATA
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="NOT CHECKED: no Chromium here, so no view was moved")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=WITHOUT)
 CELLS = [
     "import torch\nfrom mha import explore\n"
     "weights = torch.randn(12, 16, 16, generator=torch.Generator().manual_seed(0)).mul(2).softmax(dim=-1)\n"
