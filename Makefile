@@ -47,7 +47,7 @@ checkpoints: $(READY)  ## train again what lies in data: forty minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m data.dates.make
 	OMP_NUM_THREADS=1 $(BIN)/python -m data.repeats.make
 
-sweep: $(READY)  ## train again the models of lesson 08, with 1 to 32 heads: half an hour of one core
+sweep: $(READY)  ## train again the models of lesson 08, with 1 to 32 heads: forty minutes of one core
 	OMP_NUM_THREADS=1 $(BIN)/python -m data.sweep.make
 
 model: $(READY)  ## fetch the weights of the English model, 84 MB, once

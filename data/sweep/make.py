@@ -1,4 +1,4 @@
-"""Makes what lies beside it: `make sweep`.  About half an hour of one core, shared among all that there are.
+"""Makes what lies beside it: `make sweep`.  About forty minutes of one core, shared among all that there are.
 
 models.csv           one row for each trained model: two tasks, h = 1 … 32 at the same size, five seeds
 curves.csv           what is right as heads are switched off one after the other, in four orders
