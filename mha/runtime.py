@@ -9,10 +9,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import torch
 
 PACKAGE = Path(__file__).resolve().parent
+PROJECTOR = 1.4  # so many times larger are type and lines in front of a class
+look = SimpleNamespace(scale=1.0, dark=False)  # how figures and views are drawn from now on
 
 
 def device() -> torch.device:
@@ -44,9 +47,13 @@ def data_path(name: str) -> Path:
     return folder / name
 
 
-def setup() -> torch.device:
-    """Seed, and print one line: versions, device, and where `mha` comes from.  Returns the device."""
+def setup(projector: bool = False, dark: bool = False) -> torch.device:
+    """Seed, and print one line: versions, device, and where `mha` comes from.  Returns the device.
+
+    projector: larger type and lines in every figure and view; dark: light on dark.
+    """
     seed()
+    look.scale, look.dark = PROJECTOR if projector else 1.0, dark
     chosen = device()
     here = Path.cwd().resolve()
     inside = PACKAGE.parent in (here, *here.parents)

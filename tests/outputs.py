@@ -1,7 +1,8 @@
 """`make outputs`: run the notebooks and store what they print, in one normal form.  Twice changes nothing.
 
 A cell marked NBVAL_IGNORE_OUTPUT shows times, which no two runs share: what it has stored stays, until
-somebody clears it in the notebook.  Run as `python tests/outputs.py [notebook …]`.
+somebody clears it in the notebook.  Run as `python -m tests.outputs [notebook …]`; without notebooks it stores all of
+them, and the README's picture.
 """
 
 import os
@@ -14,6 +15,7 @@ from nbclient import NotebookClient
 
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
 ROOT = NOTEBOOKS.parent
+FRONT = ROOT / ".github" / "reshape.png"
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -76,7 +78,23 @@ def run_nbval(folder, *options, environment=None):
     return subprocess.run([*command, str(folder)], cwd=folder, env=environment, capture_output=True, text=True)
 
 
+def front_picture():
+    """The README's picture: lesson 03's two reshapes with the same shape."""
+    from mha import figures
+
+    q = figures.addresses(T=6, d=8)
+    steps = {
+        "q (T, d)": q,
+        "correct: view, transpose": q.view(6, 2, 4).transpose(0, 1),
+        "wrong: view alone": q.view(2, 6, 4),
+    }
+    title = "Same shape, other numbers: the wrong head 0 is the first half of the text"
+    return figures.shape_walk(steps, 4, title=title, alt="")
+
+
 def main(paths):
+    if not paths:
+        FRONT.write_bytes(front_picture().png)
     for path in map(Path, paths or sorted(NOTEBOOKS.glob("*.ipynb"))):
         notebook = nbformat.read(path, as_version=4)
         kept = {cell.id: cell.outputs for cell in notebook.cells if ignored(cell)}

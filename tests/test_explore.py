@@ -3,16 +3,22 @@
 import base64
 import io
 import itertools
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
-from mha import explore, figures, svg
+from mha import explore, figures, palette, runtime
 from mha.tasks import dates
+from mha.views import svg
+from mha.views.reshape import PATHS
 
 TOKENS = ["[CLS]", "Maya", "fed", "<her>", "cat", "&", "[SEP]"]
 
@@ -31,6 +37,7 @@ def views():
         "mask": explore.mask(),
         "reshape": explore.reshape(),
         "parameter_budget": explore.parameter_budget(),
+        "conversation_cache": explore.conversation_cache(),
         "two_peaks": explore.two_peaks(),
         "translate": explore.translate(untrained()),
     }
@@ -216,7 +223,7 @@ def test_dividing_takes_the_square_root_of_d_k_off_every_odds():
 def test_the_colour_scale_runs_from_nothing_to_everything():
     assert svg.levels(np.array([0, 0.5, 1])).tolist() == [0, 128, 255]
     assert svg.levels(np.array([-1, 0, 1]), signed=True).tolist() == [0, 128, 255]
-    assert svg.HEX[False][0] == figures.WEIGHTS[0] and svg.HEX[False][255] == figures.WEIGHTS[-1]
+    assert svg.shades()[0][0] == palette.WEIGHTS[0] and svg.shades()[0][255] == palette.WEIGHTS[-1]
 
 
 def test_a_masked_row_stays_a_distribution_and_a_fully_hidden_one_is_zero():
@@ -230,7 +237,7 @@ def test_a_masked_row_stays_a_distribution_and_a_fully_hidden_one_is_zero():
 def test_only_the_right_path_brings_every_address_home():
     view = explore.reshape()
     home = None
-    for path in explore.PATHS:
+    for path in PATHS:
         view.controls["path"].value = path
         view.controls["step"].value = 0
         start = view.table().splitlines()[1:-1]
@@ -290,6 +297,17 @@ def test_sizes_that_no_page_holds_are_refused(sizes):
         explore.reshape(*sizes)
     with pytest.raises(TypeError, match="T must be a whole number"):
         explore.reshape(T=2.0)
+
+
+def test_a_conversation_costs_what_the_formula_says_and_a_model_sets_the_sliders():
+    view = explore.conversation_cache()
+    assert view.state().published == 2**34 and view.state().chosen == 2**32  # LLaMA 7B, and with 8 key heads
+    assert "16.00 GiB" in view.draw() and "4.00 GiB" in view.table() and "20 such" in view.table()
+    view.controls["model"].value = "DeepSeek-V3"
+    assert [view.controls[name].value for name in ("layers", "kv_heads", "d_k")] == [61, 128, 128]
+    assert view.state().published == 61 * 576 * 2 * 32_768 and view.state().chosen == 2 * 61 * 128 * 128 * 2 * 32_768
+    view.controls["tokens"].value = 1024
+    assert view.state().published == 61 * 576 * 2 * 1024
 
 
 def test_heads_move_the_tables_and_not_the_parameters():
@@ -404,8 +422,8 @@ def test_a_map_has_its_queries_down_its_keys_across_and_the_chosen_row_framed():
     values = np.array([[0.9, 0.1, 0.0], [0.2, 0.3, 0.5]])
     parts, _ = svg.map_panel(10, 0, values, list("ab"), list("xyz"), chosen=1)
     *cells, frame = rectangles(parts)
-    assert [cell["fill"] for cell in cells] == [svg.HEX[False][level] for level in svg.levels(values).flatten()]
-    assert frame["y"] == cells[3]["y"] and frame["stroke"] == svg.CHOSEN
+    assert [cell["fill"] for cell in cells] == [svg.shades()[0][level] for level in svg.levels(values).flatten()]
+    assert frame["y"] == cells[3]["y"] and frame["stroke"] == palette.CHOSEN
     titles = [t.text for t in ElementTree.fromstring(f"<g>{''.join(parts)}</g>").iter("title")]
     assert titles[2] == "a → z: 0.00" and titles[5] == "b → z: 0.50"
 
@@ -414,7 +432,7 @@ def test_a_raster_is_its_table_a_pixel_to_a_cell():
     values = np.array([[0.9, 0.1, 0.0], [0.2, 0.3, 0.5]])
     picture = ElementTree.fromstring(f"<g>{svg.raster(0, 0, 9, 6, values)}</g>").find("image").get("href")
     pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(picture.partition(",")[2]))))
-    assert (pixels == svg.RAMPS[False][svg.levels(values)]).all()
+    assert (pixels == svg.ramp()[svg.levels(values)]).all()
 
 
 def test_lines_run_from_queries_to_keys_and_the_chosen_querys_are_thick():
@@ -478,3 +496,113 @@ def test_a_typed_date_is_translated_and_what_cannot_be_is_told():
     for typed, words in (("", "got 0"), ("x" * 41, "got 41"), ("§", "never seen “§”")):
         view.controls["date"].value = typed
         assert words in view.table() and words in view.draw() and "alert" not in view.draw()
+
+
+def test_explore_loads_no_view_until_one_is_asked_for_and_then_only_that_one():
+    code = """
+import sys
+from mha import explore
+before = {name for name in sys.modules if name.startswith(("mha", "torch", "matplotlib", "ipywidgets"))}
+assert before == {"mha", "mha.labels", "mha.explore"}, before
+explore.softmax_scale().still()
+loaded = {name for name in sys.modules if name.startswith("mha")}
+assert {name for name in loaded if name.startswith("mha.views.")} == {
+    "mha.views.softmax_scale", "mha.views.row", "mha.views.svg", "mha.views.view"
+}, loaded
+assert not loaded & {"mha.transformer", "mha.tasks", "mha.tasks.dates", "mha.accounting", "mha.heads"}, loaded
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=runtime.PACKAGE.parent, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@every_view
+def test_a_state_is_a_function_of_its_values_and_moves_nothing(name):
+    """Drawn beforehand, each setting is what a learner gets who moves the controls there."""
+    view, other = views()[name], views()[name]
+    start = view.html.value
+    offered = list(itertools.islice(view.settings(), 0, 400, 57))
+    assert offered and set(offered[0]) == set(view.controls)
+    for setting in offered:
+        beforehand = view.draw(**setting), view.table(**setting)
+        other.paused = True  # no drawing between the moves
+        for control, value in setting.items():
+            other.controls[control].value = value
+        other.paused = False
+        assert other.values() == setting and (other.draw(), other.table()) == beforehand
+    assert view.html.value == start == view.draw()
+
+
+@every_view
+def test_every_control_tells_its_values_with_labels(name):
+    view = views()[name]
+    for control, choices in view.choices().items():
+        labels, values = zip(*choices, strict=True)
+        assert view.controls[control].value in values and len(set(labels)) == len(labels) == len(set(values))
+        assert all(isinstance(label, str) for label in labels)
+    assert view.values() in view.settings()
+
+
+def test_the_settings_are_those_that_go_together():
+    assert len(list(explore.reshape().settings())) == 18 and len(list(explore.mask().settings())) == 6 * 2**6
+    budget = explore.parameter_budget()
+    assert all(setting["d_model"] % setting["heads"] == 0 for setting in itertools.islice(budget.settings(), 5000))
+    assert {h for _, h in budget.choices()["heads"]} >= {3, 48, 64}
+    alone = explore.heads(weights(2, 3, 3), list("abc")).choices()
+    assert len(alone["layer"]) == len(alone["hide"]) == 1 and len(alone["head"]) == 2
+
+
+def test_a_state_is_computed_once(monkeypatch):
+    view, computed = explore.softmax_scale(), []
+    compute = view._state
+    monkeypatch.setattr(view, "_state", lambda **values: computed.append(values) or compute(**values))
+    for _ in range(2):
+        assert view.draw(d_k=8) and view.table(d_k=8) and view.still(d_k=8)
+    assert computed == [{"d_k": 8, "scaled": False}]
+
+
+def test_the_still_of_softmax_scale_shows_what_the_division_does():
+    words = explore.softmax_scale().still().alt
+    plain, divided = (
+        [float(x.rstrip(".")) for x in row.split(", ")]
+        for row in (words.partition("not divided ")[2].partition("; ")[0], words.partition("√d_k ")[2])
+    )
+    assert len(plain) == len(divided) == 8 and max(plain) > 0.95 > 0.6 > max(divided)
+
+
+SIZES = st.tuples(st.integers(1, 21), st.integers(1, 21), st.integers(1, 31)).filter(
+    lambda sizes: max(sizes[:2]) * (2 * sizes[2] + 1) <= 64
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(sizes=SIZES)
+def test_every_walk_that_is_drawn_tells_the_truth(sizes):
+    """Head 0 and row 0 after each path, against places counted by hand."""
+    T, h, d_k = sizes
+    view = explore.reshape(T, h, d_k)
+    flat = [(t, f) for t in range(T) for f in range(h * d_k)]
+    heads = [[flat[t * h * d_k + head * d_k + f] for t in range(T) for f in range(d_k)] for head in range(h)]
+    wanted = {
+        ("right path", 2): heads[0],
+        ("right path", 5): flat[: h * d_k],
+        ("wrong split", 2): flat[: T * d_k],
+        ("wrong split", 5): [place for head in range(h) for place in flat[head * T * d_k :][:d_k]],
+        ("wrong merge", 2): heads[0],
+        ("wrong merge", 5): [place for head in heads for place in head][: h * d_k],
+    }
+    for (path, step), places in wanted.items():
+        rows = view.table(path=path, step=step).splitlines()[1:-1]
+        cells = " ".join(rows).split()[: len(places)]
+        assert cells == [f"{t}.{f}" for t, f in places]
+        tokens = ", ".join(str(t) for t in sorted({t for t, _ in places}))
+        assert view.table(path=path, step=step).endswith(f" {tokens}.")
+
+
+def test_for_a_projector_a_view_is_larger_and_in_the_dark_look_it_is_dark(monkeypatch):
+    page = ElementTree.fromstring(explore.mask().draw())
+    monkeypatch.setattr(runtime.look, "scale", runtime.PROJECTOR)
+    monkeypatch.setattr(runtime.look, "dark", True)
+    large = ElementTree.fromstring(explore.mask().draw())
+    assert large.get("viewBox") == page.get("viewBox")
+    assert int(large.get("width")) == pytest.approx(runtime.PROJECTOR * int(page.get("width")), abs=1)
+    assert large.get("fill") == palette.DARK["INK"] and palette.LIGHT["PAPER"] not in explore.mask().draw()

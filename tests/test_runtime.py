@@ -59,6 +59,14 @@ def test_set_up_prints_one_line_with_versions_device_and_place(monkeypatch, tmp_
         assert torch.__version__ in line and "device cpu" in line and line.endswith(f"mha from {place}")
 
 
+def test_set_up_for_a_projector_holds_until_the_next_set_up(capsys):
+    runtime.setup(projector=True, dark=True)
+    assert (runtime.look.scale, runtime.look.dark) == (runtime.PROJECTOR, True)
+    runtime.setup()
+    assert (runtime.look.scale, runtime.look.dark) == (1.0, False)
+    capsys.readouterr()
+
+
 def test_a_race_takes_turns_and_its_medians_leave_the_first_round_out(monkeypatch):
     calls, clock = [], [0]
     monkeypatch.setattr(runtime.time, "perf_counter", lambda: clock[0])

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from mha import architecture
 from mha.attention import MultiHeadAttention, causal_mask
+from mha.figures import architecture
 from mha.transformer import DecoderLayer, Embedding, EncoderLayer, Transformer, sinusoidal_positions
 
 D, H, INNER = 16, 4, 32

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import torch
 
-from mha import svg
+from mha import palette
 from mha.exercises.compare import Raised, equal, pairs, unequal
-from mha.figures import DIFFERENCES, INK, WEIGHTS
+from mha.views import svg
 
 MARKS = {"right": "✓", "wrong": "✗", "error": "!", "not attempted": "·"}
-COLOURS = {"right": WEIGHTS[4], "wrong": DIFFERENCES[1], "error": DIFFERENCES[1], "not attempted": "#777777"}
+ROLES = {"right": "RIGHT", "wrong": "WRONG", "error": "WRONG", "not attempted": "IDLE"}  # of the palette
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ class Verdict:
             f'<p style="margin:6px 0;white-space:pre-wrap">{svg.escape(part)}</p>' for part in self._parts()
         )
         picture = self.difference.svg if self.difference else ""
-        look = f"border-left:6px solid {COLOURS[self.status]};padding:6px 12px;background:#fff;color:{INK}"
+        edge = getattr(palette, ROLES[self.status])
+        look = f"border-left:6px solid {edge};padding:6px 12px;background:{palette.PAPER};color:{palette.INK}"
         return f'<div role="status" style="{look}"><b>{svg.escape(self._headline())}</b>{paragraphs}{picture}</div>'
 
 
@@ -104,9 +105,9 @@ def _tensors(exercise, part, description, mine, want):
         for y, row in enumerate(table.tolist()):
             for x, value in enumerate(row):
                 other = differs is not None and bool(differs[y, x]) and name == "yours"
-                parts.append(svg.cell(left + 46 * x, 22 + 24 * y, 46, 24, "#fff", cell(value)))
+                parts.append(svg.cell(left + 46 * x, 22 + 24 * y, 46, 24, palette.PAPER, cell(value)))
                 if other:
-                    parts.append(svg.frame(left + 46 * x + 2, 24 + 24 * y, 42, 20, svg.CHOSEN, 2))
+                    parts.append(svg.frame(left + 46 * x + 2, 24 + 24 * y, 42, 20, palette.CHOSEN, 2))
         left += max(46 * table.size(1), 10 * len(name + exercise.legend)) + 40
     height = 30 + 24 * max(map(len, tables.values()))
     return Difference(words, svg.document(parts, left, height, words or "Two tables of different sizes."))

@@ -1,22 +1,23 @@
 """Pieces of SVG for the moving views: cells, maps, lines and bars, as text.
 
-Palette from `figures`.  Coordinates are in pixels and rounded; nothing has an id, so that views on one page
+Colours are roles of `palette`.  Coordinates are in pixels and rounded; nothing has an id, so that views on one page
 cannot get into each other's way.  Each `…_panel` returns its parts and the y at which it ends.
 """
 
 import base64
 import io
 import math
+from functools import cache
 from html import escape
 
 import numpy as np
 from PIL import Image
 
-from mha.figures import DIFFERENCES, FAINT, HEADS, INK, WEIGHTS, short
+from mha import addresses, palette, runtime
+from mha.labels import short
 
-CHOSEN = "#d95f02"
 
-
+@cache
 def _ramp(stops):
     """256 colours (256, 3) through these stops."""
     colours = np.array([[int(stop[i : i + 2], 16) for i in (1, 3, 5)] for stop in stops])
@@ -25,8 +26,20 @@ def _ramp(stops):
     return np.stack(channels, axis=1).round().astype(np.uint8)
 
 
-RAMPS = {False: _ramp(WEIGHTS), True: _ramp(DIFFERENCES)}  # by: are there negative values?
-HEX = {signed: [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in ramp] for signed, ramp in RAMPS.items()}
+def ramp(signed=False):
+    """256 colours (256, 3) for values from 0 (signed: −1) to 1."""
+    return _ramp(palette.DIFFERENCES if signed else palette.WEIGHTS)
+
+
+@cache
+def _hex(stops):
+    shades = [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in _ramp(stops)]
+    return shades, [palette.ink_on(shade) for shade in shades]
+
+
+def shades(signed=False):
+    """The same 256 colours as text, and for each the ink of words on it."""
+    return _hex(palette.DIFFERENCES if signed else palette.WEIGHTS)
 
 
 def levels(values, signed=False):
@@ -35,11 +48,12 @@ def levels(values, signed=False):
 
 
 def document(parts, width, height, words):
-    """One drawing: a white page of this size with these parts, and what it shows in words."""
+    """One drawing: a page of this size with these parts, and what it shows in words."""
+    page, shown = palette.PAPER, width * runtime.look.scale
     return (
-        f'<svg viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" style="max-width:100%;background:#fff"'
-        f' role="img" aria-label="{escape(words)}" font-family="sans-serif" fill="{INK}">'
-        f'<rect width="{width:.0f}" height="{height:.0f}" fill="#fff"/>{"".join(parts)}</svg>'
+        f'<svg viewBox="0 0 {width:.0f} {height:.0f}" width="{shown:.0f}" style="max-width:100%;background:{page}"'
+        f' role="img" aria-label="{escape(words)}" font-family="sans-serif" fill="{palette.INK}">'
+        f'<rect width="{width:.0f}" height="{height:.0f}" fill="{page}"/>{"".join(parts)}</svg>'
     )
 
 
@@ -52,27 +66,28 @@ def frame(x, y, w, h, colour, width=3):
     return f'<rect {place} fill="none" stroke="{colour}" stroke-width="{width}"/>'
 
 
-def cell(x, y, w, h, fill, words="", hover="", ink=INK):
-    """A box with words in it, and more words on hover."""
+def cell(x, y, w, h, fill, words="", hover="", ink=None):
+    """A box with words in it, in the ink that reads best unless given, and more words on hover."""
     hover = f"<title>{escape(hover)}</title>" if hover else ""
     place = f'x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}"'
-    box = f'<rect {place} fill="{fill}" stroke="{FAINT}" stroke-width=".5">{hover}</rect>'
-    return box + (text(x + w / 2, y + h / 2 + 4, words, 12, "middle", f' fill="{ink}"') if words else "")
+    box = f'<rect {place} fill="{fill}" stroke="{palette.FAINT}" stroke-width=".5">{hover}</rect>'
+    look = f' fill="{ink or palette.ink_on(fill)}"' if words else ""
+    return box + (text(x + w / 2, y + h / 2 + 4, words, 12, "middle", look) if words else "")
 
 
 def raster(x, y, w, h, values, signed=False, hover=""):
     """A table of numbers as one picture, a pixel to a cell, however many cells."""
     file = io.BytesIO()
-    Image.fromarray(RAMPS[signed][levels(values, signed)]).save(file, "png", compress_level=1)
+    Image.fromarray(ramp(signed)[levels(values, signed)]).save(file, "png", compress_level=1)
     data = base64.b64encode(file.getvalue()).decode()
     place = f'x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" preserveAspectRatio="none"'
     picture = f'<image {place} style="image-rendering:pixelated" href="data:image/png;base64,{data}">'
-    return f"{picture}<title>{escape(hover)}</title></image>{frame(x, y, w, h, FAINT, 1)}"
+    return f"{picture}<title>{escape(hover)}</title></image>{frame(x, y, w, h, palette.FAINT, 1)}"
 
 
 def legend(x, y, signed=False):
     """The colour scale, from 0 (signed: −1) to 1."""
-    steps = [cell(x + 12 * i, y, 12, 12, HEX[signed][round(i * 255 / 10)]) for i in range(11)]
+    steps = [cell(x + 12 * i, y, 12, 12, shades(signed)[0][round(i * 255 / 10)]) for i in range(11)]
     low = "-1" if signed else "0"
     return [text(x - 6, y + 11, low, 12, "end"), *steps, text(x + 138, y + 11, "1", 12)]
 
@@ -86,7 +101,7 @@ def heads_panel(maps, chosen=None, across=12, size=66):
         parts.append(text(x + size / 2, y - 5, f"{mark}{head}", 12, "middle"))
         parts.append(raster(x, y, size, size, values, hover=f"head {head}"))
         if head == chosen:
-            parts.append(frame(x - 2, y - 2, size + 4, size + 4, INK))
+            parts.append(frame(x - 2, y - 2, size + 4, size + 4, palette.INK))
     return parts, 6 + math.ceil(len(maps) / across) * (size + 24)
 
 
@@ -110,18 +125,18 @@ def map_panel(x, y, values, rows, columns, chosen, signed=False):
         parts.append(raster(left, top, size * S, size * T, values, signed, "queries down, keys across"))
     else:
         parts += _cells(left, top, size, values, rows, columns, signed)
-    parts.append(frame(left, top + size * chosen, size * S, size, CHOSEN))
+    parts.append(frame(left, top + size * chosen, size * S, size, palette.CHOSEN))
     return parts, top + size * T
 
 
 def _cells(left, top, size, values, rows, columns, signed):
+    fills, inks = shades(signed)
     for t, line in enumerate(levels(values, signed).tolist()):
         for s, level in enumerate(line):
             number = f"{values[t, s]:.2f}"
-            dark = not 50 < level < 205 if signed else level > 150
-            words, ink = number if size > 30 else "", "#fff" if dark else INK
+            words = number if size > 30 else ""
             hover = f"{rows[t]} → {columns[s]}: {number}"
-            yield cell(left + size * s, top + size * t, size, size, HEX[signed][level], words, hover, ink)
+            yield cell(left + size * s, top + size * t, size, size, fills[level], words, hover, inks[level])
 
 
 def lines_panel(x, y, values, rows, columns, chosen):
@@ -132,7 +147,7 @@ def lines_panel(x, y, values, rows, columns, chosen):
     parts += [text(x + 360, y + 20 + step * s, short(token), font) for s, token in enumerate(columns)]
     for t, s in zip(*np.nonzero(values > 0.02), strict=True):
         ends = f'x1="{x + 146:.0f}" y1="{y + 16 + step * t:.1f}" x2="{x + 354:.0f}" y2="{y + 16 + step * s:.1f}"'
-        colour, width = (CHOSEN, 4) if t == chosen else (WEIGHTS[4], 2)
+        colour, width = (palette.CHOSEN, 4) if t == chosen else (palette.LINE, 2)
         style = f'stroke="{colour}" stroke-width="{width}" stroke-opacity="{values[t, s]:.2f}"'
         hover = escape(f"{rows[t]} → {columns[s]}: {values[t, s]:.2f}")
         parts.append(f"<line {ends} {style}><title>{hover}</title></line>")
@@ -146,7 +161,7 @@ def bars_panel(x, y, row, names, title, signed=False, most=20):
     zero, unit, parts = x + (200 if signed else 120), 90 if signed else 170, [text(x, y + 14, title, 15)]
     for line, s in enumerate(largest):
         top, weight = y + 26 + 23 * line, round(float(row[s]), 3) + 0.0
-        fill = DIFFERENCES[1 if weight < 0 else 5] if signed else WEIGHTS[3]
+        fill = (palette.LESS if weight < 0 else palette.MORE) if signed else palette.BAR
         number = f"{weight:+.2f}" if signed else f"{weight:.2f}"
         parts.append(text(x + 114, top + 16, short(names[s], 15), 13, "end"))
         left = zero + unit * min(weight, 0)
@@ -156,15 +171,14 @@ def bars_panel(x, y, row, names, title, signed=False, most=20):
 
 
 def boxes_panel(x, y, block, d_k, name=""):
-    """A tensor (n, rows, width) of addresses (`figures.addresses`) as n grids side by side, each with its name."""
+    """A tensor (n, rows, width) of addresses (`mha.addresses`) as n grids side by side, each with its name."""
     parts, left = [], x
     width = min(36, 700 / len(block) / (block.size(2) + 0.5))
-    for number, grid in enumerate(block.long().tolist()):
+    for number, grid in enumerate(block.tolist()):
         for t, line in enumerate(grid):
             for f, address in enumerate(line):
-                token, feature = divmod(address, 100)
-                shade = HEADS[feature // d_k % len(HEADS)]
-                parts.append(cell(left + width * f, y + 30 * t, width, 30, shade, f"{token}.{feature}"))
+                shade = palette.head(addresses.split(address)[2] // d_k)
+                parts.append(cell(left + width * f, y + 30 * t, width, 30, shade, addresses.label(address)))
         if name:
             parts.append(text(left, y + 30 * len(grid) + 18, f"{name} {number}"))
         left += width * (len(grid[0]) + 0.5)
