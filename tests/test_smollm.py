@@ -4,59 +4,11 @@ import hashlib
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 from mha import smollm
-from mha.attention import MultiHeadAttention, causal_mask
 
 FOLDER = smollm.find_model()
 needs_model = pytest.mark.skipif(FOLDER is None, reason="the language model is not here: `make smollm` fetches it")
-
-
-def test_rotation_keeps_lengths_and_knows_distances_alone():
-    q, k = torch.randn(2, 16), torch.randn(2, 16)
-    near = [smollm.rotate(x, torch.tensor([5.0, 9.0])) for x in (q, k)]
-    far = [smollm.rotate(x, torch.tensor([1005.0, 1009.0])) for x in (q, k)]
-    torch.testing.assert_close(near[0] @ near[1].T, far[0] @ far[1].T, atol=1e-3, rtol=1e-3)
-    torch.testing.assert_close(near[0].norm(dim=-1), q.norm(dim=-1))
-    assert not torch.allclose(near[0] @ near[1].T, q @ k.T, atol=1e-3)
-    torch.testing.assert_close(smollm.rotate(q, torch.zeros(2)), q)
-
-
-def test_grouped_heads_are_pytorchs():
-    torch.manual_seed(0)
-    attention, x = smollm.GroupedAttention(24, 6, 2), torch.randn(2, 5, 24)
-    mask = causal_mask(5)
-    output, weights = attention(x, mask)
-    q, k, v = attention.project(x)
-    theirs = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
-    torch.testing.assert_close(output, attention.proj(theirs.transpose(1, 2).flatten(2)))
-    torch.testing.assert_close(attention(x, mask, need_weights=False)[0], output)
-    assert weights.shape == (2, 6, 5, 5) and k.shape == v.shape == (2, 2, 5, 4)
-
-
-def test_with_as_many_keys_and_no_rotation_it_is_the_class_of_lesson_03(monkeypatch):
-    monkeypatch.setattr(smollm, "rotate", lambda x, positions: x)
-    ours, plain = smollm.GroupedAttention(12, 3, 3), MultiHeadAttention(12, 3)
-    plain.load_state_dict(ours.state_dict())
-    x, mask = torch.randn(2, 4, 12), causal_mask(4)
-    for left, right in zip(ours(x, mask), plain(x, mask), strict=True):
-        torch.testing.assert_close(left, right)
-
-
-@pytest.mark.parametrize("need_weights", [True, False])
-def test_the_cache_changes_nothing(need_weights):
-    attention, x, kept = smollm.GroupedAttention(24, 6, 2), torch.randn(2, 7, 24), {}
-    whole, weights = attention(x, causal_mask(7))
-    parts = []
-    for first, last in ((0, 4), (4, 5), (5, 7)):
-        mask = causal_mask(last - first, last)
-        found, rows = attention(x[:, first:last], mask, need_weights=need_weights, cache=kept)
-        parts.append(found)
-        if need_weights:
-            torch.testing.assert_close(rows, weights[:, :, first:last, :last])
-    torch.testing.assert_close(torch.cat(parts, dim=1), whole)
-    assert kept["k"].shape == (2, 2, 7, 4)
 
 
 def test_another_file_is_refused(tmp_path):
