@@ -95,6 +95,8 @@ EXERCISE = Exercise(
         Mistake("word-before-read", "The row of the word before the pronoun was read.", ("pronouns]", "pronouns - 1]")),
         Mistake("first-pronoun-for-all", "Every text was read at the place of text 0's pronoun.",
             ("pronouns]", "pronouns[0]]")),
+        Mistake("first-pronoun-for-everything", "Text 0's pronoun was used for every text, in the weights and in the "
+            "distances; each text has its own.", ("pronouns]", "pronouns[0]]"), ("pronouns[:,", "pronouns[:1,")),
         Mistake("other-candidate", "This counts where the other candidate gets more: candidates[:, 0] is the "
             "antecedent.", ("> to_other", "< to_other")),
         Mistake("mean-weight", "This is the mean weight on the antecedent; wanted how often it gets more than the "

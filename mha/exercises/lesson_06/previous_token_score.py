@@ -49,6 +49,9 @@ EXERCISE = Exercise(
             (".mean(dim=-1)", ".sum(dim=-1).div(weights.tril(-1).sum(dim=(1, 2)))")),
         Mistake("all-of-the-past", "This is the weight on all earlier tokens; wanted the one just before.",
             (WHOLE, "weights[:, 1:].tril().sum(dim=-1).mean(dim=-1)")),
+        Mistake("all-of-the-past-over-T", "This is the weight on all earlier tokens, with the empty first row in the "
+            "mean; wanted the one token just before, over T − 1 rows.",
+            (WHOLE, "weights.tril(-1).sum(dim=-1).mean(dim=-1)")),
         Mistake("strength", "This is the strength, (score − null) / (1 − null); wanted the score alone.",
             (".mean(dim=-1)", ".mean(dim=-1).sub(1 / weights.size(1)).div(1 - 1 / weights.size(1))")),
         Mistake("null-subtracted", "1/T, the null, was taken away; wanted the score alone.",

@@ -47,6 +47,10 @@ EXERCISE = Exercise(
             "divided by T.", ("- null", "- 1 / marks.sum()")),
         Mistake("mark-does-not-count-itself", "A mark's weight on itself was left out, as the lesson does; here it may "
             "count itself.", ("weights[:, :, marks]", "(weights.triu(1) + weights.tril(-1))[:, :, marks]")),
+        Mistake("mark-does-not-count-itself-null-neither", "A mark's weight on itself was left out, and of the null as "
+            "well, as the lesson does; here it may count itself, in both.",
+            ("weights[:, :, marks]", "(weights.triu(1) + weights.tril(-1))[:, :, marks]"),
+            ("- null", "- (marks.sum() - null) / len(marks)")),
         Mistake("only-words-ask", "Only the rows of words were counted; wanted all rows, those of marks, too.",
             ("[:, :, marks]", "[:, ~marks][:, :, marks]")),
         Mistake("first-and-last-left-out", "The rows of the first and the last token were left out; here no token is "
