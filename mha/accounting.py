@@ -91,6 +91,23 @@ def cache_bytes(num_layers: int, kv_heads: int, d_k: int, T: int, B: int = 1, by
     return 2 * num_layers * B * kv_heads * T * d_k * bytes_per_number
 
 
+def latent_parameters(
+    d_model: int = 512, num_heads: int = 8, latent: int = 128, d_k: int | None = None
+) -> dict[str, int]:
+    """Parameters of one attention whose keys and values come from a vector of r = `latent` numbers, by piece.
+
+    down: d·r; up: r·(h·d_k) each for keys and values; query and output as ever.  As `production.LatentAttention`,
+    without biases.  Source: DeepSeek-AI 2024; notebook 10.
+    """
+    width = _width(d_model, num_heads, d_k)
+    return {"query": d_model * width, "down": d_model * latent, "up": 2 * latent * width, "output": width * d_model}
+
+
+def latent_cache_bytes(num_layers: int, latent: int, T: int, B: int = 1, bytes_per_number: int = 2) -> int:
+    """Bytes of the vectors (B, T, r) that each layer keeps instead of keys and values.  Source: notebook 10."""
+    return num_layers * B * T * latent * bytes_per_number
+
+
 def _width(d_model: int, num_heads: int, d_k: int | None) -> int:
     if d_k is None:
         d_model, num_heads = check_sizes(d_model, num_heads)

@@ -88,3 +88,10 @@ def parameter_budget() -> "View":
     from mha.views.parameters import ParameterBudget
 
     return ParameterBudget()
+
+
+def conversation_cache() -> "View":
+    """What a conversation keeps: an open model as it is published, beside one with the layers and heads you choose."""
+    from mha.views.conversation import ConversationCache
+
+    return ConversationCache()

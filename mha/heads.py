@@ -44,6 +44,10 @@ class Text:
         """Other copies of the query, if it is a word."""
         return [self.same & ~self.mark[:, None] & (self.i != self.j)]
 
+    def behind_copies(self) -> list[np.ndarray]:
+        """The token just behind each earlier copy of the query."""
+        return [np.pad(self.same, ((0, 0), (1, 0)))[:, :-1] & (self.j <= self.i) & ~self.mark[:, None]]
+
     def sink(self) -> list[np.ndarray]:
         """Special tokens, or the first token where there are none."""
         first = (self.j == 0) & (self.i > 0)
@@ -51,10 +55,14 @@ class Text:
 
 
 class Kind(NamedTuple):
-    """A kind of head: the parts of its pattern, each bool (T, T), and the wider kinds it lies within."""
+    """A kind of head: the parts of its pattern, each bool (T, T), and the wider kinds it lies within.
+
+    `causal`: asked of causal models alone.
+    """
 
     parts: Callable[[Text], list[np.ndarray]]
     within: tuple[str, ...] = ()
+    causal: bool = False
 
 
 # All that the course knows of a kind stands in its line here.
@@ -67,6 +75,7 @@ KINDS = {
     "punctuation": Kind(Text.marks),  # , . ; : ! ? … — ( ) " '   Clark et al. 2019
     "same word": Kind(Text.copies),
     "sink": Kind(Text.sink),
+    "induction": Kind(Text.behind_copies, causal=True),  # Olsson et al. 2022
 }
 
 
@@ -121,7 +130,8 @@ def strengths(weights: Any, tokens: Sequence[str], causal: bool = False) -> dict
     for kind, tables in parts(tokens).items():
         possible = [table & seen for table in tables if (table & seen).any()]  # nobody sees the future
         whole = score(flat[:0], np.any(tables, axis=0) & seen, causal)[1]  # the null of all parts together
-        if not possible or not all(table.any() for table in tables) or whole == 1:  # 1: no room above the null
+        missing = not possible or not all(table.any() for table in tables) or (KINDS[kind].causal and not causal)
+        if missing or whole == 1:  # 1: no room above the null
             strength[kind] = np.full(weights.shape[:-2], np.nan)
             continue
         scores = [score(flat, table, causal) for table in possible]

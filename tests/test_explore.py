@@ -37,6 +37,7 @@ def views():
         "mask": explore.mask(),
         "reshape": explore.reshape(),
         "parameter_budget": explore.parameter_budget(),
+        "conversation_cache": explore.conversation_cache(),
         "two_peaks": explore.two_peaks(),
         "translate": explore.translate(untrained()),
     }
@@ -296,6 +297,17 @@ def test_sizes_that_no_page_holds_are_refused(sizes):
         explore.reshape(*sizes)
     with pytest.raises(TypeError, match="T must be a whole number"):
         explore.reshape(T=2.0)
+
+
+def test_a_conversation_costs_what_the_formula_says_and_a_model_sets_the_sliders():
+    view = explore.conversation_cache()
+    assert view.state().published == 2**34 and view.state().chosen == 2**32  # LLaMA 7B, and with 8 key heads
+    assert "16.00 GiB" in view.draw() and "4.00 GiB" in view.table() and "20 such" in view.table()
+    view.controls["model"].value = "DeepSeek-V3"
+    assert [view.controls[name].value for name in ("layers", "kv_heads", "d_k")] == [61, 128, 128]
+    assert view.state().published == 61 * 576 * 2 * 32_768 and view.state().chosen == 2 * 61 * 128 * 128 * 2 * 32_768
+    view.controls["tokens"].value = 1024
+    assert view.state().published == 61 * 576 * 2 * 1024
 
 
 def test_heads_move_the_tables_and_not_the_parameters():

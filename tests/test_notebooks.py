@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import mha.attention
+import mha.production
 from tests.outputs import NOTEBOOKS, ignored, normal, run_nbval
 from tests.pages import Page
 
@@ -28,6 +29,8 @@ CLAIMS = {  # which lesson settles which claim: each needs a tagged cell
     "05_check_against_pytorch": "M7 M18 P6 P7 P8",
     "06_what_heads_learn": "M10 M11",
     "07_translate_dates": "M9 M12 M20",
+    "09_heads_that_work_together": "",  # beyond the texts
+    "10_heads_in_production": "",
 }
 
 every_lesson = pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
@@ -137,6 +140,18 @@ def test_the_class_of_lesson_03_is_the_class_of_the_package():
         for pair in (zip(built(x), ours(x), strict=True), zip(built(x, mask), ours(x, mask), strict=True)):
             for left, right in pair:
                 torch.testing.assert_close(left, right)
+
+
+@pytest.mark.parametrize(("name", "options"), [("GroupedQueryAttention", (2,)), ("LatentAttention", (16,))])
+def test_the_classes_of_lesson_10_are_those_of_the_package(name, options):
+    cells = code_cells(NOTEBOOKS / "10_heads_in_production.ipynb")
+    source = next(cell.source for cell in cells if f"class {name}" in cell.source)
+    lesson = {"nn": torch.nn, "MultiHeadAttention": mha.attention.MultiHeadAttention}
+    exec(source, lesson)
+    built, ours = (place(48, 6, *options) for place in (lesson[name], getattr(mha.production, name)))
+    ours.load_state_dict(built.state_dict())
+    x, mask = torch.randn(3, 5, 48), mha.attention.causal_mask(5)
+    torch.testing.assert_close(built(x, mask), ours(x, mask))
 
 
 def test_a_wrong_stored_number_is_found(tmp_path):

@@ -10,6 +10,7 @@ from mha.figures.boxes import shape_walk
 from mha.figures.charts import bars, curves
 from mha.figures.heatmaps import differences, head_grid, heatmap
 from mha.figures.look import Picture, own_settings
+from mha.figures.models import head_counts
 from mha.figures.tables import table
 from mha.labels import printable, short
 
@@ -19,6 +20,7 @@ __all__ = [
     "bars",
     "curves",
     "differences",
+    "head_counts",
     "head_grid",
     "heatmap",
     "own_settings",

@@ -1,0 +1,115 @@
+"""Exercise 9.1: how much of its weight each head puts behind the earlier copies."""
+
+import itertools
+
+import torch
+
+from mha.exercises.exercise import Exercise, Mistake, random_tensor
+
+
+def induction_score(weights, tokens):
+    same = tokens[:, None] == tokens[None, :]  # query i and key j hold the same token
+    copies = same.tril(-1)  # only earlier ones
+    behind = copies.roll(1, dims=1)  # the key after a copy
+    asked = copies.any(dim=1)  # who has an earlier copy
+    return (weights * behind).sum(dim=-1)[:, asked].mean(dim=-1)  # (h, T) → (h, asked) → (h,)
+
+
+def _causal(seed, h, T):
+    table = (3 * random_tensor(seed, h, T, T)).softmax(dim=-1).tril()
+    return table / table.sum(dim=-1, keepdim=True)
+
+
+def _one_tensor(found):
+    """A list of numbers is as good as a tensor."""
+    if isinstance(found, list | tuple) and all(isinstance(x, int | float | torch.Tensor) for x in found):
+        numbers = [float(x) for x in found if not isinstance(x, torch.Tensor) or x.numel() == 1]
+        return torch.tensor(numbers) if len(numbers) == len(found) else found
+    return found
+
+
+def _loop(weights, tokens):
+    T, rows = len(tokens), []
+    for i in range(T):
+        keys = [j for j in range(1, i + 1) if tokens[j - 1] == tokens[i]]
+        if keys:
+            rows.append(weights[:, i, keys].sum(dim=-1))
+    return torch.stack(rows).mean(dim=0)
+
+
+def _shifted_queries(weights, tokens):
+    before = torch.cat([tokens.new_tensor([-1]), tokens[:-1]])  # the token before each key
+    keys = (before[None, :] == tokens[:, None]).tril()
+    return torch.einsum("hij,ij->h", weights, keys.to(weights.dtype)) / keys.any(dim=1).sum()
+
+
+def cells_used(attempt):
+    """For numbers (h,) that are linear in weights: which cells of head 0's table count, and how much."""
+    tokens, T = torch.tensor([3, 1, 3, 5, 3, 1]), 6
+    wanted = {(2, 1): 1 / 3, (4, 1): 1 / 3, (4, 3): 1 / 3, (5, 2): 1 / 3}
+    used = {}
+    for i, j in itertools.product(range(T), range(T)):
+        table = torch.zeros(2, T, T)
+        table[0, i, j] = 1
+        value = attempt.call(table, tokens)
+        if not isinstance(value, torch.Tensor) or value.shape != (2,) or value.isnan().any():
+            return None
+        if value[0]:
+            used[i, j] = value[0].item()
+    extra, missing = ([cell for cell in one if cell not in other] for one, other in ((used, wanted), (wanted, used)))
+    says = "With tokens 3 1 3 5 3 1, cell {} (query, key) "
+    if extra:
+        return "cells-too-many", says.format(extra[0]) + "counts, which should not: no earlier copy stands before it."
+    if missing:
+        return "cells-missing", says.format(missing[0]) + "does not count; an earlier copy stands before it."
+    for cell, share in wanted.items():
+        if abs(used[cell] - share) > 1e-4:
+            return "wrong-share", says.format(cell) + f"counts {used[cell]:.3f}, wanted 1/3: three tokens have a copy."
+    return None
+
+
+# fmt: off
+EXERCISE = Exercise(
+    "9.1", induction_score, difficulty=2, minutes=7, read=_one_tensor, cell="{:.3f}".format, probes=(cells_used,),
+    inputs=lambda: {
+        "2 heads, two copies of three tokens": (_causal(1, 2, 6), torch.tensor([4, 0, 7, 4, 0, 7])),
+        "3 heads, three copies": (_causal(2, 3, 8), torch.tensor([1, 5, 1, 5, 1, 5, 1, 5])),
+        "2 heads, one token twice in a row": (_causal(3, 2, 7), torch.tensor([3, 6, 6, 2, 3, 1, 6])),
+        "1 head, five tokens": (_causal(6, 1, 5), torch.tensor([2, 9, 2, 9, 2])),
+    },
+    hints=(
+        "Build a table (T, T): which keys count for query i? Key j counts if the token before it, tokens[j - 1], is "
+        "the query's own, and stands before the query.",
+        "tokens[:, None] == tokens[None, :] says where two are the same; .tril(-1) keeps the earlier ones; shifting "
+        "the table by one column gives the keys behind them.",
+        "Sum the weights of these keys for each query, then take the mean over the queries that have any: a token's "
+        "first copy has nowhere to look.",
+    ),
+    mistakes=(
+        Mistake("the-copy-itself", "This is the weight on the earlier copies themselves: “same word”. Wanted the key "
+            "just behind each of them.", ("copies.roll(1, dims=1)", "copies")),
+        Mistake("before-the-copy", "This is the weight on the key just before each earlier copy; wanted the one "
+            "behind it, which tells what came next.", (".roll(1, dims=1)", ".roll(-1, dims=1).tril()")),
+        Mistake("its-own-copy", "A token counts as a copy of itself here, so each query is asked, and for its own next "
+            "token. Only earlier copies count.", ("same.tril(-1)", "same.tril()")),
+        Mistake("first-copies-counted", "The mean is over all tokens. One without an earlier copy has nowhere to look, "
+            "and must not count against the head.", ("[:, asked]", "")),
+        Mistake("only-the-nearest", "Only the key behind the nearest earlier copy counts here. All earlier copies tell "
+            "what came next: add them up.",
+            ("copies.roll(1, dims=1)", "(copies & (copies.int().flip(1).cumsum(1).flip(1) == 1)).roll(1, dims=1)")),
+        Mistake("queries-shifted", "The table is shifted along the queries: query i is asked for the copies of the "
+            "token before it.", (".roll(1, dims=1)", ".roll(1, dims=0)")),
+        Mistake("mean-of-keys", "Where a query has several such keys their weights were averaged; wanted their sum, so "
+            "that a perfect head scores 1.",
+            ("(weights * behind).sum(dim=-1)", "((weights * behind).sum(dim=-1) / behind.sum(dim=-1).clamp(min=1))")),
+        Mistake("summed", "This is a sum over queries; wanted the mean, which lies between 0 and 1.",
+            ("asked].mean(", "asked].sum(")),
+        Mistake("heads-averaged", "The heads were averaged; wanted one number for each.", (".mean(dim=-1)  #",
+            ".mean()  #")),
+    ),
+    right=(_loop, _shifted_queries),
+    fresh=lambda: [
+        (_causal(4, 4, 9), torch.tensor([2, 7, 1, 8, 2, 8, 1, 8, 2])),
+        (_causal(5, 1, 5), torch.tensor([0, 0, 0, 0, 0])),
+    ],
+)
