@@ -29,6 +29,8 @@ DRAWN = {
     "shape_walk": lambda: figures.shape_walk({"q": ADDRESSES, "heads": ADDRESSES.view(2, 3, 2)}, 2, **WORDS),
     "bars": lambda: figures.bars({"one": {"a": 1, "b": 2}, "two": {"a": 3}}, unit="things", **WORDS),
     "curves": lambda: figures.curves([1, 2, 4], {"up": [1, 2, 3]}, x_label="x", y_label="y", **WORDS),
+    "attention_layer": lambda: figures.attention_layer(4, **WORDS),
+    "one_score": lambda: figures.one_score(TABLE, TABLE, "ab", 1, 0, **WORDS),
     "differences": lambda: figures.differences([[1e-7, 0.0]], ["row"], ["a", "b"], **WORDS),
 }
 DRAWN["architecture"] = lambda: architecture.transformer(Transformer(9, 7, 16, 4, 48, layers=1), **WORDS)
@@ -50,6 +52,8 @@ CROWDED = {  # what may not fit: many, long or narrow
     "large addresses": lambda: figures.shape_walk(
         {"q": figures.addresses(12, 12), "heads": figures.addresses(12, 12).view(12, 3, 4).transpose(0, 1)}, 4, **LONG
     ),
+    "the code of a layer": lambda: figures.attention_layer(4, code=True, **LONG),
+    "a layer of eight heads": lambda: figures.attention_layer(8, **LONG),
     "two ways": lambda: figures.shape_walk(
         {"q (T, d)": ADDRESSES, "correct: transpose, reshape": STACKED, "wrong: reshape alone": STACKED}, 2, **LONG
     ),

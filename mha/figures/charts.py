@@ -27,7 +27,8 @@ def bars(rows: dict, *, title: str, alt: str, unit: str, numbers: str = "{:,.0f}
     for y, (label, row) in enumerate(rows.items()):
         left = 0
         for piece, value in row.items():
-            shade = palette.BAR if len(pieces) == 1 else palette.piece(piece, pieces.index(piece))
+            plain = len(pieces) == 1 and piece not in palette.PIECES
+            shade = palette.BAR if plain else palette.piece(piece, pieces.index(piece))
             axes.barh(y, value, left=left, color=shade, edgecolor=palette.PAPER, linewidth=0.8, height=0.7)
             if piece and value > point * 0.66 * SMALL * (len(piece) + 1):
                 look = {"ha": "center", "va": "center", "fontsize": SMALL, "color": palette.ink_on(shade)}
