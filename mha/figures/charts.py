@@ -56,7 +56,7 @@ def curves(
     lines: dict,
     *,
     title: str,
-    alt: str,
+    alt: str = "",
     x_label: str,
     y_label: str,
     log: bool = True,
@@ -67,6 +67,7 @@ def curves(
 
     spread {name: (lowest, highest)}: two lists of numbers, drawn as a bar through each point.  Lines that
     would hide each other stand `apart` on x: on a log axis a share of the way from one power of two to the next.
+    Without an `alt` its words are where each line begins and ends.
     """
     figure = sheet(6.5, 3.4)
     axes = figure.add_subplot()
@@ -89,7 +90,8 @@ def curves(
     heading(figure, title)
     figure.draw_without_rendering()  # where the names stand
     _part(names, figure.dpi / 72)
-    return Picture(figure, alt)
+    ends = "; ".join(f"{name}, from {y[0]:.3g} at {x[0]:g} to {y[-1]:.3g} at {x[-1]:g}" for name, y in lines.items())
+    return Picture(figure, alt or f"Lines of {y_label} over {x_label}: {ends}.")
 
 
 def _part(names, dots):

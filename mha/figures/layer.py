@@ -23,10 +23,11 @@ DOWN, TALL, MIDDLE = 1.25, 0.5, 3.0  # from step to step, a box's height, and th
 
 
 @own_settings()
-def attention_layer(num_heads: int, *, code: bool = False, title: str, alt: str) -> Picture:
+def attention_layer(num_heads: int, *, code: bool = False, title: str, alt: str = "") -> Picture:
     """The whole layer from top to bottom: heads beside each other; queries, keys and values in their colours.
 
-    At the right is each step, in words or (`code`) as lesson 03 writes it, and below it the shape that it makes.
+    At the right is each step, in words or (`code`) as lesson 03 writes it, and below it the shape that it makes;
+    without an `alt` these are its words, too.
     """
     figure = sheet(width(), 7.2)
     axes, step = figure.add_subplot(), 2 * MIDDLE / num_heads
@@ -64,7 +65,8 @@ def attention_layer(num_heads: int, *, code: bool = False, title: str, alt: str)
     axes.set(xlim=(0, 10), ylim=(6.8 * DOWN, -0.3))
     axes.set_axis_off()
     heading(figure, title)
-    return Picture(figure, alt)
+    steps = "; ".join(f"{line}, {shape}" for line, (_, _, shape) in zip(lines, STAGES, strict=True))
+    return Picture(figure, alt or f"A drawing from top to bottom, with {num_heads} heads side by side: {steps}.")
 
 
 def _box(axes, x, number, wide, colour, words):
