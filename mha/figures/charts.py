@@ -67,7 +67,7 @@ def curves(
 
     spread {name: (lowest, highest)}: two lists of numbers, drawn as a bar through each point.  Lines that
     would hide each other stand `apart` on x: on a log axis a share of the way from one power of two to the next.
-    Without an `alt` its words are where each line begins and ends.
+    Without an `alt` its words are all these numbers.
     """
     figure = sheet(6.5, 3.4)
     axes = figure.add_subplot()
@@ -90,8 +90,9 @@ def curves(
     heading(figure, title)
     figure.draw_without_rendering()  # where the names stand
     _part(names, figure.dpi / 72)
-    ends = "; ".join(f"{name}, from {y[0]:.3g} at {x[0]:g} to {y[-1]:.3g} at {x[-1]:g}" for name, y in lines.items())
-    return Picture(figure, alt or f"Lines of {y_label} over {x_label}: {ends}.")
+    values = "; ".join(f"{name} {', '.join(f'{value:.2g}' for value in y)}" for name, y in lines.items())
+    at = ", ".join(f"{value:g}" for value in x)
+    return Picture(figure, alt or f"Lines of the {y_label}. {values}. These are at {at} ({x_label}).")
 
 
 def _part(names, dots):

@@ -100,7 +100,7 @@ def _table(axes, x, number, wide, head):
 
 
 @own_settings()
-def one_score(q, k, tokens: Sequence[str], query: int, key: int, *, title: str, alt: str) -> Picture:
+def one_score(q, k, tokens: Sequence[str], query: int, key: int, *, title: str, alt: str = "") -> Picture:
     """One cell of q @ k.T: the row of this query in q meets the column of this key in k.T.  q, k (T, d_k)."""
     q, k, names, (T, d_k) = q.detach().cpu(), k.detach().cpu(), drawable(tokens), q.shape
     gap, at_k, at_scores = 1.8, d_k + 1.8, d_k + T + 3.6
@@ -114,7 +114,11 @@ def one_score(q, k, tokens: Sequence[str], query: int, key: int, *, title: str, 
     axes.set(xlim=(-gap, at_scores + T + 1), ylim=(T + 1, -1.8), aspect="equal")
     axes.set_axis_off()
     heading(figure, title)
-    return Picture(figure, alt)
+    row, column = (
+        f"{name}, {values.int().tolist()}," for name, values in ((names[query], q[query]), (names[key], k[key]))
+    )
+    words = f"q @ k.T = scores. The row of {row} of q times the column of {column} of k.T is one score"
+    return Picture(figure, alt or f"{words}, {q[query] @ k[key]:.0f}.")
 
 
 def _numbers(axes, values, left, name, colour, chosen, rows=(), columns=()):
