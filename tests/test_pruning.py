@@ -122,5 +122,6 @@ def test_dropped_heads_are_whole_and_the_mean_is_kept(layer):
     handle.remove()
     layer.train()(x)
     torch.testing.assert_close(seen[-1].unflatten(-1, (3, 4)), whole)
-    with pytest.raises(ValueError, match="p=1"):
-        drop_heads(layer, 1)
+    for p in (1, -0.1):
+        with pytest.raises(ValueError, match=f"p={p}"):
+            drop_heads(layer, p)
