@@ -256,6 +256,20 @@ def test_for_a_projector_type_is_larger_by_one_factor_and_the_page_as_wide(name,
     assert after.shape[1] <= 1.03 * max(840, before.shape[1] * runtime.PROJECTOR)
 
 
+def test_without_words_of_its_own_a_still_says_its_numbers():
+    table = torch.tensor([[0.7, 0.3], [0.5, 0.5], [0.2, 0.8]])
+    said = figures.heatmap(table, "abc", "xy", title="What to see").alt
+    assert said == "3 by 2, the largest of each row: a → x 0.70; b → all 0.50; c → y 0.80."
+    said = figures.heatmap(torch.tensor([[2.0, 2.0, 1.0]]), "a", "xyz", numbers="{:.0f}", title="What to see").alt
+    assert said == "1 by 3, the largest of each row: a → x and y 2."
+    said = figures.curves([1, 2], {"up": [0.5, 1]}, x_label="size", y_label="share", title="What to see").alt
+    assert said == "Lines of the share. up 0.5, 1. These are at 1, 2 (size)."
+    said = figures.one_score(TABLE, 2 * TABLE, "ab", 1, 0, title="What to see").alt
+    assert "row of a" not in said and "row of b" in said and "column of a" in said and said.endswith("is one score, 1.")
+    said = figures.attention_layer(4, title="What to see").alt
+    assert said.count(";") == 6 and "three times (B, h, T, d_k)" in said
+
+
 @every_still
 def test_in_the_dark_look_a_still_is_light_on_dark(name, monkeypatch):
     monkeypatch.setattr(runtime.look, "dark", True)
