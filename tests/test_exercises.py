@@ -483,6 +483,8 @@ PROBED = {
     ("3.4", "some-do-not-divide"): lambda d: [h for h in range(1, d + 1) if d % h < 2],
     ("3.4", "some-are-missing"): lambda d: [h for h in range(1, min(d, 100) + 1) if d % h == 0],
     ("3.4", "another-order"): lambda d: [*divisors(d)[::-1], 1],
+    ("3.5", "sum-is-not-the-output"): lambda context, w: ALL["3.5"].reference(context, w) + 1,
+    ("3.5", "wrong-shares"): lambda context, w: ALL["3.5"].reference(context, w).roll(1, dims=1),
     ("4.1", "another-formula"): lambda d, h, bias=False: 5 * d * d + 2 * d * bias,
     ("4.1", "no-formula"): lambda d, h, bias=False: 2**h,
     ("4.2", "depends-on-d"): lambda d, e=4: 1 / d,
@@ -1069,7 +1071,8 @@ def test_progress_shows_the_lessons_that_were_begun():
     check("3.1", lambda x, h: x)  # once solved, it stays so
     *lines, last = printed(progress).splitlines()
     assert "run all cells" in last
-    assert [line.split()[:2] for line in lines] == [["✓", "3.1"], ["✗", "3.2"], ["·", "3.3"], ["·", "3.4"]]
+    marks = {"3.1": "✓", "3.2": "✗", "3.3": "·", "3.4": "·", "3.5": "·"}
+    assert [line.split()[:2] for line in lines] == [[mark, name] for name, mark in marks.items()]
     assert lines[0].endswith("solved") and lines[2].endswith("not attempted")
 
 

@@ -29,6 +29,8 @@ DRAWN = {
     "shape_walk": lambda: figures.shape_walk({"q": ADDRESSES, "heads": ADDRESSES.view(2, 3, 2)}, 2, **WORDS),
     "bars": lambda: figures.bars({"one": {"a": 1, "b": 2}, "two": {"a": 3}}, unit="things", **WORDS),
     "curves": lambda: figures.curves([1, 2, 4], {"up": [1, 2, 3]}, x_label="x", y_label="y", **WORDS),
+    "attention_layer": lambda: figures.attention_layer(4, **WORDS),
+    "one_score": lambda: figures.one_score(TABLE, TABLE, "ab", 1, 0, **WORDS),
     "differences": lambda: figures.differences([[1e-7, 0.0]], ["row"], ["a", "b"], **WORDS),
 }
 DRAWN["architecture"] = lambda: architecture.transformer(Transformer(9, 7, 16, 4, 48, layers=1), **WORDS)
@@ -50,6 +52,8 @@ CROWDED = {  # what may not fit: many, long or narrow
     "large addresses": lambda: figures.shape_walk(
         {"q": figures.addresses(12, 12), "heads": figures.addresses(12, 12).view(12, 3, 4).transpose(0, 1)}, 4, **LONG
     ),
+    "the code of a layer": lambda: figures.attention_layer(4, code=True, **LONG),
+    "a layer of eight heads": lambda: figures.attention_layer(8, **LONG),
     "two ways": lambda: figures.shape_walk(
         {"q (T, d)": ADDRESSES, "correct: transpose, reshape": STACKED, "wrong: reshape alone": STACKED}, 2, **LONG
     ),
@@ -250,6 +254,20 @@ def test_for_a_projector_type_is_larger_by_one_factor_and_the_page_as_wide(name,
     after = pixels(DRAWN[name]())
     assert after.shape[0] > before.shape[0] and after.shape[1] >= 0.97 * before.shape[1]
     assert after.shape[1] <= 1.03 * max(840, before.shape[1] * runtime.PROJECTOR)
+
+
+def test_without_words_of_its_own_a_still_says_its_numbers():
+    table = torch.tensor([[0.7, 0.3], [0.5, 0.5], [0.2, 0.8]])
+    said = figures.heatmap(table, "abc", "xy", title="What to see").alt
+    assert said == "3 by 2, the largest of each row: a → x 0.70; b → all 0.50; c → y 0.80."
+    said = figures.heatmap(torch.tensor([[2.0, 2.0, 1.0]]), "a", "xyz", numbers="{:.0f}", title="What to see").alt
+    assert said == "1 by 3, the largest of each row: a → x and y 2."
+    said = figures.curves([1, 2], {"up": [0.5, 1]}, x_label="size", y_label="share", title="What to see").alt
+    assert said == "Lines of the share. up 0.5, 1. These are at 1, 2 (size)."
+    said = figures.one_score(TABLE, 2 * TABLE, "ab", 1, 0, title="What to see").alt
+    assert "row of a" not in said and "row of b" in said and "column of a" in said and said.endswith("is one score, 1.")
+    said = figures.attention_layer(4, title="What to see").alt
+    assert said.count(";") == 6 and "three times (B, h, T, d_k)" in said
 
 
 @every_still

@@ -9,6 +9,7 @@ from mha.addresses import make as addresses
 from mha.figures.boxes import shape_walk
 from mha.figures.charts import bars, curves
 from mha.figures.heatmaps import differences, head_grid, heatmap
+from mha.figures.layer import attention_layer, one_score
 from mha.figures.look import Picture, own_settings
 from mha.figures.models import head_counts
 from mha.figures.tables import table
@@ -17,12 +18,14 @@ from mha.labels import printable, short
 __all__ = [
     "Picture",
     "addresses",
+    "attention_layer",
     "bars",
     "curves",
     "differences",
     "head_counts",
     "head_grid",
     "heatmap",
+    "one_score",
     "own_settings",
     "printable",
     "shape_walk",

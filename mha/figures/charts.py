@@ -27,7 +27,8 @@ def bars(rows: dict, *, title: str, alt: str, unit: str, numbers: str = "{:,.0f}
     for y, (label, row) in enumerate(rows.items()):
         left = 0
         for piece, value in row.items():
-            shade = palette.BAR if len(pieces) == 1 else palette.piece(piece, pieces.index(piece))
+            plain = len(pieces) == 1 and piece not in palette.PIECES
+            shade = palette.BAR if plain else palette.piece(piece, pieces.index(piece))
             axes.barh(y, value, left=left, color=shade, edgecolor=palette.PAPER, linewidth=0.8, height=0.7)
             if piece and value > point * 0.66 * SMALL * (len(piece) + 1):
                 look = {"ha": "center", "va": "center", "fontsize": SMALL, "color": palette.ink_on(shade)}
@@ -55,7 +56,7 @@ def curves(
     lines: dict,
     *,
     title: str,
-    alt: str,
+    alt: str = "",
     x_label: str,
     y_label: str,
     log: bool = True,
@@ -66,6 +67,7 @@ def curves(
 
     spread {name: (lowest, highest)}: two lists of numbers, drawn as a bar through each point.  Lines that
     would hide each other stand `apart` on x: on a log axis a share of the way from one power of two to the next.
+    Without an `alt` its words are all these numbers.
     """
     figure = sheet(6.5, 3.4)
     axes = figure.add_subplot()
@@ -88,7 +90,9 @@ def curves(
     heading(figure, title)
     figure.draw_without_rendering()  # where the names stand
     _part(names, figure.dpi / 72)
-    return Picture(figure, alt)
+    values = "; ".join(f"{name} {', '.join(f'{value:.2g}' for value in y)}" for name, y in lines.items())
+    at = ", ".join(f"{value:g}" for value in x)
+    return Picture(figure, alt or f"Lines of the {y_label}. {values}. These are at {at} ({x_label}).")
 
 
 def _part(names, dots):

@@ -32,7 +32,7 @@ def heatmap(
     columns: Sequence[str] | None = None,
     *,
     title: str,
-    alt: str,
+    alt: str = "",
     numbers: str | None = "{:.2f}",
     scale: tuple[float, float] = (0, 1),
     label: str = "weight",
@@ -44,7 +44,7 @@ def heatmap(
 
     `numbers` is the format of a cell, or None to leave cells bare; `texts` are words to write instead, a list for
     each row; `scale` the values of the two end colours; without a `label` there
-    is no bar of colours.
+    is no bar of colours.  Without an `alt` its words are the largest cell of each row.
     """
     values, columns = _table(values), list(rows if columns is None else columns)
     T, S = values.shape
@@ -60,7 +60,7 @@ def heatmap(
     if label:
         _scale(figure, image, axes, label, 0.9 * size[1], shrink=0.9)
     heading(figure, title)
-    return Picture(figure, alt)
+    return Picture(figure, alt or f"{T} by {S}, the largest of each row: {_largest(values, rows, columns, numbers)}.")
 
 
 @own_settings()
@@ -112,6 +112,16 @@ def differences(values: torch.Tensor, rows: Sequence[str], columns: Sequence[str
     _scale(figure, image, axes, "largest difference", 0.9 * size[1], shrink=0.9, format="%.0e")
     heading(figure, title)
     return Picture(figure, alt)
+
+
+def _largest(values, rows, columns, numbers):
+    """The largest number of each row in words, with all the columns that have it."""
+    found = []
+    for row, line in zip(rows, values, strict=True):
+        where = [column for column, number in zip(columns, line, strict=True) if number > line.max() - 1e-6]
+        names = " and ".join(where) if len(where) < len(columns) else "all"
+        found.append(f"{row} → {names} {(numbers or '{:.2f}').format(line.max())}")
+    return "; ".join(found)
 
 
 def _inches(rows, font=LABEL):
