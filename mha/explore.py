@@ -90,6 +90,16 @@ def parameter_budget() -> "View":
     return ParameterBudget()
 
 
+def switchboard(model: "Transformer") -> "View":
+    """The twelve heads of lesson 07's translator as switches: what is still right without those that are off.
+
+    model: the Transformer of lesson 07, with four heads in each of its three layers.  Has buttons to take a move back.
+    """
+    from mha.views.switchboard import Switchboard
+
+    return Switchboard(model)
+
+
 def conversation_cache() -> "View":
     """What a conversation keeps: an open model as it is published, beside one with the layers and heads you choose."""
     from mha.views.conversation import ConversationCache

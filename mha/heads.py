@@ -111,6 +111,11 @@ def score(weights: ArrayLike, pattern: np.ndarray, causal: bool = False) -> tupl
     return np.tensordot(array, pattern / rows, axes=2), float(even.sum() / rows)
 
 
+def kinds(causal: bool = False) -> list[str]:
+    """The kinds that such a model is asked for."""
+    return [name for name, kind in KINDS.items() if causal or not kind.causal]
+
+
 def strengths(weights: Any, tokens: Sequence[str], causal: bool = False) -> dict[str, np.ndarray]:
     """Every kind's strength for every head of one sentence: {kind: (…)}, from weights (…, T, T).
 
@@ -126,11 +131,11 @@ def strengths(weights: Any, tokens: Sequence[str], causal: bool = False) -> dict
     future = np.triu(flat, 1).sum() / flat.sum()
     if causal and future > 1e-3:
         raise ValueError(f"{future:.0%} of the weight lies on the future: not causal, or the mask is upside down")
-    seen, strength = visible(len(tokens), causal), {}
-    for kind, tables in parts(tokens).items():
-        possible = [table & seen for table in tables if (table & seen).any()]  # nobody sees the future
-        whole = score(flat[:0], np.any(tables, axis=0) & seen, causal)[1]  # the null of all parts together
-        missing = not possible or not all(table.any() for table in tables) or (KINDS[kind].causal and not causal)
+    seen, tables, strength = visible(len(tokens), causal), parts(tokens), {}
+    for kind in kinds(causal):
+        possible = [table & seen for table in tables[kind] if (table & seen).any()]  # nobody sees the future
+        whole = score(flat[:0], np.any(tables[kind], axis=0) & seen, causal)[1]  # the null of all parts together
+        missing = not possible or not all(table.any() for table in tables[kind])
         if missing or whole == 1:  # 1: no room above the null
             strength[kind] = np.full(weights.shape[:-2], np.nan)
             continue
@@ -146,7 +151,7 @@ def over_sentences(sentences: Iterable[tuple[Sequence[str], Any]], causal: bool 
     Kinds that nobody can follow in any of them are left out.  Raises what `strengths` raises.
     """
     rows = [strengths(weights, tokens, causal) for tokens, weights in sentences]
-    stacked = {kind: np.stack([row[kind] for row in rows]) for kind in KINDS}
+    stacked = {kind: np.stack([row[kind] for row in rows]) for kind in kinds(causal)}
     return {kind: values for kind, values in stacked.items() if not np.isnan(values).all()}
 
 

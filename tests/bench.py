@@ -1,10 +1,12 @@
 """`make bench`: the ratios that the design asks for, each raced in one run.  Medians; machines are noisy."""
 
+import copy
+
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from mha import english, heads
+from mha import english, heads, pruning, sweep
 from mha.attention import MultiHeadAttention, causal_mask
 from mha.runtime import device, race, seed
 from mha.tasks import dates
@@ -128,9 +130,34 @@ def bench_english():
     print("\n".join(f"{name:32} {milliseconds:8.1f} ms" for name, milliseconds in ms.items()))
 
 
+def bench_pruning():
+    """A layer whole, with half of its heads at zero, and with half of them removed; and ranking a translator's."""
+    whole = MultiHeadAttention(512, 8, bias=True).to(device())
+    gated, small = copy.deepcopy(whole), pruning.remove_heads(copy.deepcopy(whole), range(4))
+    pruning.switch_off(gated, range(4))
+    x = torch.randn(4, 128, 512, device=device())
+    with torch.no_grad():
+        layers = {"whole": whole, "half at zero": gated, "half removed": small}
+        ms = race({name: lambda layer=layer: layer(x) for name, layer in layers.items()}, repeats=31)
+    for name in ("half at zero", "half removed"):
+        print(f"{name} / whole, (4, 128, 512, 8): {ms[name] / ms['whole']:.2f}")
+    model = dates.model().to(device()).eval()
+    probe = sweep.DateProbe(model, dates.pairs(100, dates.all_dates("validation"), seed=4))
+    layers = sweep.attentions(model)
+    rankings = {
+        "one run": probe.loss,
+        "12 heads by gradient": lambda: pruning.gradient_importance(layers, probe.losses),
+        "12 heads by ablation": lambda: pruning.ablation_importance(layers, probe.loss),
+        "12 heads, greedy": lambda: pruning.greedy_order(layers, probe.loss),
+    }
+    ms = race(rankings, repeats=5)
+    print("\n".join(f"{name:22} {ms[name] / ms['one run']:6.1f} runs" for name in rankings))
+
+
 def main():
     bench_training()
     bench_english()
+    bench_pruning()
     print(f"{device().type}, {torch.get_num_threads()} threads; ratios of medians, below 1 = ours is quicker")
     print(f"{'(B, T, d, h)':22}{'mask':8}{'pass':18}{'ours / nn.MultiheadAttention':30}ours fused / by hand")
     for B, T, d, h in SIZES:

@@ -29,6 +29,7 @@ CLAIMS = {  # which lesson settles which claim: each needs a tagged cell
     "05_check_against_pytorch": "M7 M18 P6 P7 P8",
     "06_what_heads_learn": "M10 M11",
     "07_translate_dates": "M9 M12 M20",
+    "08_how_many_heads": "M13 M14 M15 M16",
     "09_heads_that_work_together": "",  # beyond the texts
     "10_heads_in_production": "",
 }

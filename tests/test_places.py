@@ -66,9 +66,8 @@ def test_a_lone_file_that_was_cut_off_says_so(tmp_path):
     notebook = handouts.handout(LESSONS[0])
     (cell,) = (cell for cell in notebook.cells if cell.id == "everything-it-needs")
     middle = cell.source.index("PACKED") + 5000
-    done = subprocess.run(
-        [sys.executable, "-c", cell.source[:middle] + cell.source[middle + 5 :]], capture_output=True, text=True
-    )
+    (tmp_path / "cell.py").write_text(cell.source[:middle] + cell.source[middle + 5 :], "utf-8")
+    done = subprocess.run([sys.executable, tmp_path / "cell.py"], capture_output=True, text=True)
     assert done.returncode == 1 and "ValueError: This file was changed or cut off" in done.stderr
 
 
@@ -195,6 +194,8 @@ VIEWS = {
     "two_peaks": explore.two_peaks,
     "reshape": explore.reshape,
     "parameter_budget": explore.parameter_budget,
+    "conversation_cache": explore.conversation_cache,
+    "switchboard": lambda: explore.switchboard(dates.model()),
     "translate": lambda: explore.translate(dates.model()),
 }
 

@@ -34,10 +34,8 @@ class Mistake:
     An edit is a pair (old, new) of text; where no edit says it, `answer` is the function itself.
     """
 
-    def __init__(self, name, says, *edits, answer=None, change=None):
-        self.name, self.says, self.edits, self.answer, self.change = name, says, edits, answer, change
-        if edits and callable(edits[0]):  # OLD FORM, as is `change`: goes with the last old_form.py
-            (self.answer,), self.edits = edits, ()
+    def __init__(self, name, says, *edits, answer=None):
+        self.name, self.says, self.edits, self.answer = name, says, edits, answer
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,6 @@ class Exercise:
     legend: str = ""  # how a cell of the picture is to be read
     cell: Callable = "{:.2f}".format  # how a number is written in the picture
     tolerance: float = 1e-4
-    family: Callable | None = None  # OLD FORM
 
     @property
     def title(self):
@@ -97,8 +94,6 @@ class Exercise:
         (first, *more) = mistakes
         if first.answer is not None and not more:
             return first.answer
-        if first.change is not None:  # OLD FORM
-            return functools.partial(self.family, **{key: v for one in mistakes for key, v in one.change.items()})
         return _compiled(self, tuple(edit for mistake in mistakes for edit in mistake.edits))
 
     def edited(self, edits):
@@ -119,8 +114,6 @@ class Exercise:
     def pairs(self):
         """Two mistakes at once that concern different things, the first to mend first."""
         for first, second in itertools.combinations(self.mistakes, 2):
-            if first.change and second.change and not first.change.keys() & second.change.keys():  # OLD FORM
-                yield first, second
             if first.edits and second.edits and not self._touch(first, second):
                 yield first, second
 

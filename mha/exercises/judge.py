@@ -24,8 +24,7 @@ def exercises():
     found = []
     for info in pkgutil.walk_packages([str(Path(__file__).parent)], "mha.exercises."):
         if ".lesson_" in info.name and not info.ispkg and "._" not in info.name:
-            module = importlib.import_module(info.name)
-            found += module.EXERCISES if hasattr(module, "EXERCISES") else [module.EXERCISE]  # the first: OLD FORM
+            found.append(importlib.import_module(info.name).EXERCISE)
     return {exercise.id: exercise for exercise in sorted(found, key=lambda one: [*map(int, one.id.split("."))])}
 
 
