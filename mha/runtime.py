@@ -90,3 +90,22 @@ def race(runners: dict[str, Callable[[], object]], repeats: int = 15) -> dict[st
             wait()
             times[name].append(1000 * (time.perf_counter() - start))
     return {name: statistics.median(taken[1:]) for name, taken in times.items()}
+
+
+def kept_bytes(call: Callable, *inputs: object, **options: object) -> int:
+    """Bytes that PyTorch keeps for the backward pass of call(*inputs, **options), the parameters of a module left out.
+
+    Each piece of memory counts once, however many tensors share it.  Source: notebook 05.
+    """
+    parameters = call.parameters() if isinstance(call, torch.nn.Module) else []
+    own, kept = {p.data_ptr() for p in parameters}, {}
+
+    def note(tensor):  # called with each tensor that is kept
+        memory = tensor.untyped_storage()
+        if memory.data_ptr() not in own:
+            kept[memory.data_ptr()] = memory.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        _ = call(*inputs, **options)  # held, or its graph and what it keeps would be freed
+    return sum(kept.values())

@@ -1,11 +1,14 @@
 """Weights and masks, to and from PyTorch's nn.MultiheadAttention.  Explained in notebook 05."""
 
+from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch import device as default_device
 
-from mha.attention import MultiHeadAttention
+from mha import runtime
+from mha.attention import MultiHeadAttention, causal_mask, padding_mask
 from mha.checks import as_bool
 
 # Both store [Q | K | V] with the heads one after the other, so only the names differ.
@@ -75,6 +78,50 @@ def to_torch_mask(mask: Tensor, num_heads: int | None = None) -> Tensor:
     if num_heads is not None and h not in (1, num_heads):
         raise ValueError(f"mask has shape {tuple(mask.shape)}, one for each of {h} heads, but num_heads={num_heads}")
     return blocked.expand(B, num_heads or h, T, S).flatten(0, 1)
+
+
+def differences(
+    B: int,
+    T: int,
+    S: int,
+    d_model: int,
+    num_heads: int,
+    bias: bool,
+    cross: bool,
+    kind: str,
+    translate: Callable = to_torch_mask,
+) -> list[float]:
+    """The largest differences between our layer and PyTorch's with the same weights, in one case of random texts.
+
+    Returns four: outputs; our output with weights and without; weights per head; gradients of the input.
+    cross: keys and values come from another text of S tokens, else S = T.  kind: "none", "causal", "padding" or
+    "per head".  translate: what makes PyTorch's mask of ours.  Source: notebook 05.
+    """
+    mine = MultiHeadAttention(d_model, num_heads, bias=bias).to(runtime.device())
+    theirs = to_torch(mine)
+    x = torch.randn(B, T, d_model).to(runtime.device()).requires_grad_()
+    other_text = torch.randn(B, S, d_model).to(x.device) if cross else None
+    source = x if other_text is None else other_text
+    mask = _mask(kind, B, num_heads, T, source.size(1), x.device)
+    name = "key_padding_mask" if kind == "padding" else "attn_mask"
+    a, our_weights = mine(x, mask, source=other_text)
+    fused, _ = mine(x, mask, source=other_text, need_weights=False)
+    options = {} if mask is None else {name: translate(mask)}
+    b, their_weights = theirs(x, source, source, average_attn_weights=False, **options)
+    gradients = [torch.autograd.grad(y.square().sum(), x, retain_graph=True)[0] for y in (a, b)]
+    compared = (a, b), (a, fused), (our_weights, their_weights), gradients
+    return [(left - right).abs().max().item() for left, right in compared]
+
+
+def _mask(kind: str, B: int, h: int, T: int, S: int, device: torch.device) -> Tensor | None:
+    """A mask of this kind in which every query may see something, and may in its opposite."""
+    if kind == "per head":
+        mask = torch.rand(B, h, T, S).to(device) < 0.5
+        mask[..., 0] = True
+        mask[..., 1:2] = False
+        return mask
+    made = {"none": None, "causal": causal_mask(T, S), "padding": padding_mask([S, *[1] * (B - 1)], S)}[kind]
+    return made if made is None else made.to(device)
 
 
 def _like(weight: Tensor, kind: type, d_model: int, num_heads: int, bias: Tensor | None, **options: Any) -> Any:

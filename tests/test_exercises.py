@@ -490,6 +490,13 @@ PROBED = {
     ("4.2", "depends-on-d"): lambda d, e=4: 1 / d,
     ("4.2", "not-a-share"): lambda d, e=4: d / e,
     ("4.2", "wrong-proportion"): lambda d, e=4: e / (e + 3),
+    ("4.3", "another-formula"): lambda d, h, kv, d_k: d * d_k * (2 * h + 3 * kv),
+    ("4.3", "no-formula"): lambda d, h, kv, d_k: 2**h,
+    ("5.4", "wrong-in-one-block"): lambda q, k, v, size: ALL["5.4"].reference(q, k, v, size) ** 2,
+    ("5.4", "wrong-between-blocks"): lambda q, k, v, size: ALL["5.4"].reference(
+        q, k[..., :size, :], v[..., :size, :], size
+    ),
+    ("5.4", "wrong-with-large-scores"): lambda q, k, v, size: ALL["5.4"].reference(q.clamp(-9, 9), k, v, size),
     ("5.1", "turned-over"): lambda mask: (
         ~mha.torch_bridge.to_torch_mask(mask) if mask.size(0) == 3 else mha.torch_bridge.to_torch_mask(mask)
     ),

@@ -82,3 +82,11 @@ def test_a_race_takes_turns_and_its_medians_leave_the_first_round_out(monkeypatc
     assert [sorted(calls[turn : turn + 2]) for turn in range(0, 8, 2)] == [["a", "b"]] * 4
     assert calls != ["a", "b"] * 4  # neither always comes after the other
     assert times == {"a": 2000, "b": 4000}
+
+
+def test_what_is_kept_for_the_backward_pass_counts_once_and_without_parameters():
+    x = torch.randn(4, 10, requires_grad=True)
+    assert runtime.kept_bytes(torch.exp, x) == 4 * 10 * 4  # its result
+    assert runtime.kept_bytes(torch.mul, x, x) == 4 * 10 * 4  # both sides are one
+    assert runtime.kept_bytes(torch.nn.Linear(10, 3), x) == 4 * 10 * 4  # its input, not its weight
+    assert runtime.kept_bytes(torch.exp, x.detach()) == 0

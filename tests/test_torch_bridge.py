@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from mha.attention import MultiHeadAttention, causal_mask, padding_mask
-from mha.torch_bridge import from_torch, to_torch, to_torch_mask
+from mha.torch_bridge import differences, from_torch, to_torch, to_torch_mask
 
 B, H, T, S, D = 2, 3, 4, 5, 12
 
@@ -195,3 +195,16 @@ def test_a_mask_to_be_added_is_refused_and_not_inverted():
     added = torch.zeros(T, T).masked_fill(~causal_mask(T), float("-inf"))
     with pytest.raises(TypeError, match=r"mask is torch\.float32, wanted bool"):
         to_torch_mask(added)
+
+
+@pytest.mark.parametrize("cross", [False, True])
+@pytest.mark.parametrize("kind", ["none", "causal", "padding", "per head"])
+def test_the_largest_differences_are_small_and_an_untranslated_mask_makes_them_large(kind, cross):
+    torch.manual_seed(0)
+    found = differences(2, 4, 6, 12, 3, True, cross, kind)
+    assert len(found) == 4 and max(found) < 1e-4
+    if kind == "per head":
+        output, fused, weights, gradient = differences(
+            2, 4, 6, 12, 3, True, cross, kind, translate=lambda mask: mask.flatten(0, 1)
+        )
+        assert min(output, weights, gradient) > 1e-2 and fused < 1e-4
