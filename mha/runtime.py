@@ -100,7 +100,7 @@ def kept_bytes(call: Callable, *inputs: object, **options: object) -> int:
     parameters = call.parameters() if isinstance(call, torch.nn.Module) else []
     own, kept = {p.data_ptr() for p in parameters}, {}
 
-    def note(tensor):  # called with each tensor that is kept
+    def note(tensor: torch.Tensor) -> torch.Tensor:  # called with each tensor that is kept
         memory = tensor.untyped_storage()
         if memory.data_ptr() not in own:
             kept[memory.data_ptr()] = memory.nbytes()

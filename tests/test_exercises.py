@@ -648,7 +648,7 @@ def outputs(exercise, function):
         with contextlib.suppress(Exception):
             found.append(exercise.read(function(*arguments)))
             continue
-        found.append(None)
+        found.append("raised")  # which is not None: that may be an answer
     return found
 
 

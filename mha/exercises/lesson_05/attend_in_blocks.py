@@ -10,8 +10,8 @@ from mha.exercises.exercise import Exercise, Mistake, random_tensor
 
 
 def attend_in_blocks(q, k, v, size):
-    largest = torch.full((*q.shape[:-1], 1), -math.inf)  # of each query, (…, T, 1)
-    total, context = torch.zeros_like(largest), torch.zeros(*q.shape[:-1], v.size(-1))
+    largest = q.new_full((*q.shape[:-1], 1), -math.inf)  # of each query, (…, T, 1)
+    total, context = torch.zeros_like(largest), q.new_zeros(*q.shape[:-1], v.size(-1))
     for k_block, v_block in zip(k.split(size, dim=-2), v.split(size, dim=-2), strict=True):
         scores = q @ k_block.transpose(-2, -1) / math.sqrt(q.size(-1))  # (…, T, size)
         new_largest = torch.maximum(largest, scores.amax(dim=-1, keepdim=True))

@@ -6,7 +6,7 @@ from mha.exercises.exercise import Exercise, Mistake, random_tensor
 
 
 def remove_heads(w_qkv, w_out, b_out, heads, d_k):
-    keep = torch.ones(w_out.size(1) // d_k, dtype=torch.bool)  # a yes or no for each head
+    keep = torch.ones(w_out.size(1) // d_k, dtype=torch.bool, device=w_out.device)  # a yes or no for each head
     keep[heads] = False
     keep = keep.repeat_interleave(d_k)  # for each of the h·d_k numbers that the heads say
     return w_qkv[keep.repeat(3)], w_out[:, keep], b_out

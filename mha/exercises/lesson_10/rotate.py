@@ -8,7 +8,7 @@ from mha.production import rotate as suggested
 
 def rotate(x, positions, base=10_000.0):
     d_k = x.size(-1)
-    rates = base ** (-torch.arange(0, d_k, 2) / d_k)  # (d_k / 2,): how far each pair turns from place to place
+    rates = base ** (-torch.arange(0, d_k, 2, device=x.device) / d_k)  # (d_k / 2,), from place to place
     angles = positions[:, None] * rates  # (T, d_k / 2)
     cos, sin = angles.cos(), angles.sin()
     first, second = x[..., 0::2], x[..., 1::2]  # neighbours are a pair: each (…, T, d_k / 2)
@@ -86,11 +86,12 @@ EXERCISE = Exercise(
         Mistake("overwritten", "The second feature was turned with the first one already changed. Compute both from "
             "the old pair.", (TURNED, "first * cos - second * sin, (first * cos - second * sin) * sin + second * cos")),
         Mistake("one-rate-for-all", "Every pair turns at the same rate; it should fall from pair to pair, "
-            "base ** (-2i / d_k).", ("base ** (-torch.arange(0, d_k, 2) / d_k)", "torch.ones(d_k // 2)")),
+            "base ** (-2i / d_k).",
+            ("base ** (-torch.arange(0, d_k, 2, device=x.device) / d_k)", "torch.ones(d_k // 2)")),
         Mistake("rates-rise", "The rates rise from pair to pair: the exponent lacks its minus.",
             ("(-torch.arange", "(torch.arange")),
         Mistake("rates-fall-too-slowly", "The exponent is −i / d_k; wanted −2i / d_k, for pair i.",
-            ("torch.arange(0, d_k, 2)", "torch.arange(d_k // 2)")),
+            ("torch.arange(0, d_k, 2, device=x.device)", "torch.arange(d_k // 2)")),
         Mistake("base-ignored", "The base is always 10,000: the argument changes nothing.", ("base **", "10_000.0 **")),
         Mistake("places-ignored", "You turn by 0, 1, 2, … whatever `positions` says. With a cache the first new token "
             "has a later place.", ("positions[:, None]", "torch.arange(x.size(-2))[:, None]")),
