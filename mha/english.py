@@ -77,7 +77,7 @@ def find_model() -> Path | None:
     data/english/model, and the package that `make model` installs, of which only these files are read.
     """
     folders = [Path(os.environ["MHA_ENGLISH"])] if os.environ.get("MHA_ENGLISH") else []
-    folders.append(data_path("english") / "model")
+    folders.append(data_path(".") / "english" / "model")
     spec = importlib.util.find_spec(PYPI)  # finds the package without running it
     if spec is not None:
         folders += [Path(folder) / "model" for folder in spec.submodule_search_locations or ()]

@@ -33,12 +33,13 @@ with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         (folder / member.name).write_bytes(archive.extractfile(member).read())
 sys.path.insert(0, str(folder))
 """
+UNREAD = {"08_how_many_heads.ipynb": {"english"}}  # it asks for that model, never for its stored maps
 
 
-def needed(notebook):
+def needed(notebook, unread=()):
     """The files that a lesson needs: the package, and each folder of data whose name stands in its code."""
     code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
-    named = set(re.findall(r"\w+", code))
+    named = set(re.findall(r"\w+", code)) - set(unread)
     for path in sorted([*(ROOT / "mha").rglob("*"), *(ROOT / "data").rglob("*")]):
         name = path.relative_to(ROOT)
         ships = path.suffix == ".py" if name.parts[0] == "mha" else path.suffix in (".csv", ".safetensors")
@@ -60,7 +61,7 @@ def packed(paths):
 def handout(path):
     """The lesson at `path` as a notebook that needs nothing but itself."""
     notebook = nbformat.read(path, as_version=4)
-    content = packed(needed(notebook))
+    content = packed(needed(notebook, UNREAD.get(path.name, ())))
     text = base64.b85encode(content).decode()  # no quotes and no backslash
     cell = new_code_cell(
         CELL.format(packed=text, checksum=hashlib.sha256(content).hexdigest()), id="everything-it-needs"
