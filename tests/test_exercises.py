@@ -186,29 +186,6 @@ def by_loops(weights, pronouns, candidates):
     return right / len(weights), near / len(weights)
 
 
-def slow_greedy(model, source, start, steps):
-    """Text by text, with lists."""
-    found = []
-    for text in source:
-        written = []
-        for _ in range(steps):
-            written.append(model(text[None], torch.tensor([[start, *written]]))[0][0, -1].topk(1).indices.item())
-        found.append(written)
-    return torch.tensor(found)
-
-
-def careful_greedy(model, source, start, steps):
-    """As one would with the real model: eval mode, its device, no gradients, and its weights asked for."""
-    model.eval()
-    place = next(model.parameters()).device
-    symbols = torch.tensor([[start]] * len(source)).to(place)
-    with torch.no_grad():
-        while symbols.size(1) <= steps:
-            scores, _ = model.to(place)(source.to(place), symbols)
-            symbols = torch.hstack([symbols, scores[:, -1:].argmax(-1)])
-    return symbols[:, -steps:]
-
-
 MORE = {  # beside those in an exercise's own file
     "1.1": [
         loop_attention,
@@ -290,7 +267,6 @@ MORE = {  # beside those in an exercise's own file
         lambda target, start: F.pad(target, (1, 0), value=start)[:, :-1],
         lambda target, start: torch.tensor([[start, *row[:-1]] for row in target.tolist()]),
     ],
-    "7.5": [slow_greedy, careful_greedy],
     "5.3": [
         lambda w, h: w.view(h, 3, -1, w.size(1)).transpose(0, 1),
         lambda w, h: tuple(torch.stack([head.chunk(3)[i] for head in w.chunk(h)]) for i in range(3)),

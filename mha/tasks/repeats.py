@@ -105,8 +105,7 @@ class Patched:
         changed = whole - each[:, self.head] + replaced(each[:, self.head], self.way)
         q, k, v = (second.project(changed if path in self.paths else whole)[n] for n, path in enumerate("qkv"))
         heads, weights = scaled_dot_product_attention(q, k, v, mask)
-        found = second.proj(heads.transpose(1, 2).flatten(2))
-        scores = self.model.read_out((changed if "d" in self.paths else whole) + found)
+        scores = self.model.read_out((changed if "d" in self.paths else whole) + second.merge(heads))
         return (scores, [maps, weights]) if need_weights else scores
 
 
