@@ -11,6 +11,7 @@ from unittest import mock
 
 import torch
 
+from mha.addresses import label
 from mha.exercises.compare import Odd, Raised, describe, equal, pairs, plain
 from mha.exercises.exercise import Case, Exercise
 from mha.exercises.sandbox import run
@@ -272,20 +273,7 @@ def name_the_scale(factors, sizes):
     return "wrong-scale", f"The scores come out multiplied by {said}; wanted by 1: look at what you divide by."
 
 
-# Rearranged numbers: each input number is an address, 10000·text + 100·token + feature.
-
-
-def addresses(B, T, d):
-    """Numbers (B, T, d) that say where they come from."""
-    return 10000.0 * torch.arange(B)[:, None, None] + 100.0 * torch.arange(T)[:, None] + torch.arange(d)
-
-
-def address(value):
-    """An address in short: token.feature, after the text and a colon if that is not text 0."""
-    if value != value or value % 1 or value < 0:
-        return f"{value:.2f}"
-    text, rest = divmod(int(value), 10000)
-    return f"{text}:{rest // 100}.{rest % 100}" if text else f"{rest // 100}.{rest % 100}"
+# Rearranged numbers: each input number is an address of `mha.addresses`.
 
 
 def rearranged(attempt):
@@ -297,7 +285,7 @@ def rearranged(attempt):
     if not torch.isin(yours.double(), want.flatten().double()).all():
         return (
             "numbers-changed",
-            f"A reshape only moves numbers, but {address(yours[0].item())} is none of the input's.",
+            f"A reshape only moves numbers, but {label(yours[0].item())} is none of the input's.",
         )
     parts = {"texts-mixed": lambda row: row // 10000, "row-mixes-tokens": lambda row: row // 100 % 100}
     name = "wrong-features"
@@ -308,6 +296,6 @@ def rearranged(attempt):
         if not torch.equal(part(yours), part(wanted)):
             name = {"texts-mixed": "wrong-text", "row-mixes-tokens": "wrong-token"}[candidate]
             break
-    rows = [", ".join(address(value) for value in row.tolist()) for row in (yours, wanted)]
+    rows = [", ".join(label(value) for value in row.tolist()) for row in (yours, wanted)]
     place = f"[{', '.join(map(str, where))}]"
     return name, f"On {case}, row {place} holds {rows[0]} (token.feature); wanted {rows[1]}."

@@ -2,9 +2,10 @@
 
 import torch
 
+from mha import addresses
 from mha.exercises.exercise import Exercise, Mistake, random_tensor
 from mha.exercises.lesson_03.split_heads import split_heads
-from mha.exercises.probes import address, addresses, rearranged
+from mha.exercises.probes import rearranged
 
 
 def merge_heads(x):
@@ -16,9 +17,9 @@ WHOLE = "x.transpose(1, 2).flatten(2)"
 # fmt: off
 EXERCISE = Exercise(
     "3.2", merge_heads, difficulty=1, minutes=4,
-    probes=(rearranged,), cell=address, legend=" (token.feature)",
+    probes=(rearranged,), cell=addresses.label, legend=" (token.feature)",
     inputs=lambda: {  # contiguous, as attention by hand leaves them
-        f"heads ({B}, {h}, {T}, {d // h})": (split_heads(addresses(B, T, d), h).contiguous(),)
+        f"heads ({B}, {h}, {T}, {d // h})": (split_heads(addresses.make(T, d, B), h).contiguous(),)
         for B, T, d, h in ((2, 5, 12, 3), (2, 4, 6, 2), (3, 2, 8, 2), (2, 3, 6, 2), (1, 7, 4, 1))
     },
     hints=(

@@ -2,8 +2,9 @@
 
 import torch
 
+from mha import addresses
 from mha.exercises.exercise import Exercise, Mistake, random_tensor
-from mha.exercises.probes import address, addresses, rearranged
+from mha.exercises.probes import rearranged
 
 
 def split_heads(x, num_heads):
@@ -16,9 +17,9 @@ WHOLE = "x.view(B, T, num_heads, d // num_heads).transpose(1, 2)"
 # fmt: off
 EXERCISE = Exercise(
     "3.1", split_heads, difficulty=1, minutes=4,
-    probes=(rearranged,), cell=address, legend=" (token.feature)",
+    probes=(rearranged,), cell=addresses.label, legend=" (token.feature)",
     inputs=lambda: {
-        f"x ({B}, {T}, {d}) and {h} head{'s' * (h > 1)}": (addresses(B, T, d), h)
+        f"x ({B}, {T}, {d}) and {h} head{'s' * (h > 1)}": (addresses.make(T, d, B), h)
         for B, T, d, h in ((2, 5, 12, 3), (2, 4, 6, 2), (3, 3, 8, 2), (2, 2, 12, 3), (1, 7, 4, 1))
     },
     hints=(

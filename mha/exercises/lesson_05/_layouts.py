@@ -2,8 +2,8 @@
 
 import torch
 
+from mha import addresses
 from mha.exercises.exercise import Mistake, random_tensor
-from mha.exercises.probes import address, addresses
 
 
 def _triple(value):
@@ -31,9 +31,9 @@ def rearranged_rows(attempt):
 # fmt: off
 COMMON = {
     "read": _triple, "probes": (rearranged_rows,), "parts": ("query weights", "key weights", "value weights"),
-    "cell": address, "legend": " (row.column)",
+    "cell": addresses.label, "legend": " (row.column)",
     "inputs": lambda: {
-        f"a weight ({3 * d}, {d}), {h} head{'s' * (h > 1)}": (addresses(1, 3 * d, d)[0], h)
+        f"a weight ({3 * d}, {d}), {h} head{'s' * (h > 1)}": (addresses.make(3 * d, d), h)
         for d, h in ((12, 3), (8, 2), (9, 3), (12, 2), (6, 1))
     },
     "fresh": lambda: [(random_tensor(d, 3 * d, d), h) for d, h in ((20, 5), (12, 4), (6, 1))],
