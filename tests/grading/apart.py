@@ -1,0 +1,152 @@
+"""The grader's side of the fence: a submission's process, asked for what its answers return, and watched.
+
+The judge of `mha.exercises` runs here, where no line of a submission ever runs: it hands the inputs over, and compares
+what comes back with what it knows.  So a submission can return wrong values, or none; it cannot say "solved".
+"""
+
+import os
+import pickle
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import psutil
+
+from mha.exercises.sandbox import Elsewhere, Outcome, Stopped
+from tests.grading import fence, wire
+
+START, READ = 120, 20  # seconds to import torch on a busy machine, and to make an answer's definitions
+MEMORY = 1 << 30  # bytes of one submission's process, of which PyTorch takes about a third
+PATIENCE = 60  # seconds of one notebook's answers, all together
+KEPT = ("SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG")  # of the environment
+
+
+class Process:
+    """One submission behind the fence.  `ask` starts it, and after it has ended, starts it again."""
+
+    def __init__(self, sources, kind, folders, memory=MEMORY, patience=PATIENCE):
+        self.sources, self.kind, self.folders, self.memory, self.left = sources, kind, folders, memory, patience
+        self.process, self.greedy = None, False  # greedy: it was ended because of its memory
+
+    def __enter__(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="answers-", ignore_cleanup_errors=True)
+        return self
+
+    def __exit__(self, *error):
+        self.end()
+        self.folder.cleanup()
+
+    def start(self):
+        """Start the process and have it read the notebook; OSError where it cannot be fenced in."""
+        command = [*fence.command(self.kind, self.folders), sys.executable, Path(__file__).with_name("inside.py")]
+        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+        paths = os.pathsep.join(path for path in sys.path if path)
+        self.process = subprocess.Popen(
+            [*map(str, command), self.kind, *self.folders],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=self.folder.name,
+            env=kept | threads | {"PYTHONPATH": paths, "HOME": self.folder.name, "CUDA_VISIBLE_DEVICES": ""},
+            start_new_session=True,
+        )
+        self.questions, self.replies = queue.Queue(), queue.Queue()
+        threading.Thread(target=_talk, args=(self.process, self.questions, self.replies), daemon=True).start()
+        first = self._reply(START)
+        if first.get("fence") != self.kind:
+            raise OSError(f"no {self.kind} fence here: {first.get('error')}")
+        self.questions.put(("read", self.sources))
+        self._reply(READ)
+
+    def ask(self, *question, seconds):
+        """The reply to a question; Stopped where it takes longer, takes too much memory, or ends its process."""
+        if self.left <= 0:
+            raise Stopped
+        if self.process is None:
+            self.start()
+        begin = time.monotonic()
+        try:
+            self.questions.put(question)
+            return self._reply(min(seconds, self.left))
+        finally:
+            self.left -= time.monotonic() - begin
+
+    def _reply(self, seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            try:
+                reply = self.replies.get(timeout=0.05)
+            except queue.Empty:
+                self.greedy = self._size() > self.memory
+                if self.greedy:
+                    break
+                continue
+            if reply is None:
+                raise Stopped(code=self.end())
+            return reply
+        self.end()
+        raise Stopped
+
+    def _size(self):
+        try:
+            own = psutil.Process(self.process.pid)
+            return sum(one.memory_info().rss for one in (own, *own.children(recursive=True)))
+        except psutil.Error:  # it has just ended
+            return 0
+
+    def end(self):
+        """End the process, and whatever it has started; its exit code."""
+        if self.process is None:
+            return None
+        process, self.process = self.process, None
+        try:
+            code = process.wait(0.2 if process.poll() is None and not self.replies.empty() else 0)
+        except subprocess.TimeoutExpired:
+            code = None
+        try:
+            children = psutil.Process(process.pid).children(recursive=True)
+        except psutil.Error:
+            children = []
+        if hasattr(os, "killpg"):
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except OSError:
+                pass
+        for child in children:
+            child.kill()
+        process.kill()
+        return process.wait() if code is None else code
+
+
+def _talk(process, questions, replies):
+    """In a thread of its own, since both pipes may block: each question, then its reply; None where there is no more."""
+    try:
+        replies.put(wire.receive(process.stdout))
+        while True:
+            pickle.dump(questions.get(), process.stdin)
+            process.stdin.flush()
+            replies.put(wire.receive(process.stdout))
+    except (EOFError, ValueError, OSError):
+        replies.put(None)
+
+
+class Answer(Elsewhere):
+    """An answer to an exercise as the judge wants it: something to run, which runs in the submission's process."""
+
+    def __init__(self, process):
+        self.process = process
+
+    def outcome(self, arguments, names, seconds, shaken):
+        reply = self.process.ask("call", arguments, list(names), shaken, seconds=seconds)
+        error = reply.get("error")
+        if error:
+            kind, text = map(str, error)
+            error = type(kind[:60], (Exception,), {})(text)
+        changed = tuple(str(name)[:60] for name in reply.get("changed", ()))
+        return Outcome(reply.get("value"), error, str(reply.get("lines", "")), str(reply.get("printed", "")), changed)
