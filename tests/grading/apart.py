@@ -4,6 +4,7 @@ The judge of `mha.exercises` runs here, where no line of a submission ever runs:
 what comes back with what it knows.  So a submission can return wrong values, or none; it cannot say "solved".
 """
 
+import contextlib
 import os
 import pickle
 import queue
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import psutil
 
+from mha.exercises import check
 from mha.exercises.sandbox import Elsewhere, Outcome, Stopped
 from tests.grading import fence, wire
 
@@ -66,6 +68,7 @@ class Process:
 
     def ask(self, *question, seconds):
         """The reply to a question; Stopped where it takes longer, takes too much memory, or ends its process."""
+        self.greedy = False
         if self.left <= 0:
             raise Stopped
         if self.process is None:
@@ -88,7 +91,7 @@ class Process:
                     break
                 continue
             if reply is None:
-                raise Stopped(code=self.end())
+                raise Stopped(code=self.end(patience=0.5))
             return reply
         self.end()
         raise Stopped
@@ -100,32 +103,24 @@ class Process:
         except psutil.Error:  # it has just ended
             return 0
 
-    def end(self):
-        """End the process, and whatever it has started; its exit code."""
-        if self.process is None:
-            return None
+    def end(self, patience=0):
+        """End the process, after this many seconds of grace, and whatever it has started; its exit code."""
         process, self.process = self.process, None
-        try:
-            code = process.wait(0.2 if process.poll() is None and not self.replies.empty() else 0)
-        except subprocess.TimeoutExpired:
-            code = None
-        try:
-            children = psutil.Process(process.pid).children(recursive=True)
-        except psutil.Error:
-            children = []
-        if hasattr(os, "killpg"):
-            try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except OSError:
-                pass
-        for child in children:
-            child.kill()
+        if process is None:
+            return None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(patience)
+        with contextlib.suppress(psutil.Error):
+            for child in psutil.Process(process.pid).children(recursive=True):
+                child.kill()
+        with contextlib.suppress(OSError, AttributeError):  # Windows has no groups
+            os.killpg(process.pid, signal.SIGKILL)
         process.kill()
-        return process.wait() if code is None else code
+        return process.wait()
 
 
 def _talk(process, questions, replies):
-    """In a thread of its own, since both pipes may block: each question, then its reply; None where there is no more."""
+    """In a thread of its own, as both pipes may block: each question, then its reply; None where nothing more comes."""
     try:
         replies.put(wire.receive(process.stdout))
         while True:
@@ -139,11 +134,22 @@ def _talk(process, questions, replies):
 class Answer(Elsewhere):
     """An answer to an exercise as the judge wants it: something to run, which runs in the submission's process."""
 
+    judging = threading.Lock()  # the judge works for one submission at a time, and not while it waits for an outcome
+
     def __init__(self, process):
         self.process = process
 
+    def checked(self, number):
+        """The judge's verdict."""
+        with self.judging:
+            return check(number, self)
+
     def outcome(self, arguments, names, seconds, shaken):
-        reply = self.process.ask("call", arguments, list(names), shaken, seconds=seconds)
+        self.judging.release()
+        try:
+            reply = self.process.ask("call", arguments, list(names), shaken, seconds=seconds)
+        finally:
+            self.judging.acquire()
         error = reply.get("error")
         if error:
             kind, text = map(str, error)

@@ -52,6 +52,12 @@ REFUSED = {
     "request_key": (249, 218), "keyctl": (250, 219),
 }  # fmt: skip
 NOT_PERMITTED, NOT_THERE = 1, 38  # EPERM, ENOSYS
+SAYS = {
+    "kernel": "Each notebook's code was fenced in by the kernel (Landlock, seccomp): no files, network or processes.",
+    "macOS": "Each notebook's code was fenced in by sandbox-exec: no files but Python's, no network, no processes.",
+    "Python": "Each notebook's code was fenced in by Python alone, which does not keep a determined attacker from "
+    "reading or changing files: on this machine grade only the work of people whom you trust.",
+}
 
 
 def strongest():
@@ -132,7 +138,12 @@ def _filter(libc):
     for numbers in REFUSED.values():
         if numbers[machine] is not None:
             steps += [(equal, 0, 1, numbers[machine]), refuse]
-    steps += [(equal, 0, 3, (302, 261)[machine]), (load, 0, 0, 16), (equal, 1, 0, 0), refuse]  # prlimit64, not of itself
+    steps += [
+        (equal, 0, 3, (302, 261)[machine]),
+        (load, 0, 0, 16),
+        (equal, 1, 0, 0),
+        refuse,
+    ]  # prlimit64, not of itself
     steps += [(answer, 0, 0, 0x7FFF0000)]  # all others: allowed
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
     _done(libc.prctl(22, 2, struct.pack("HP", len(steps), ctypes.addressof(program)), 0, 0))  # PR_SET_SECCOMP

@@ -58,13 +58,13 @@ def names(statement):
     return binds, uses
 
 
-def find(found, id, title):
+def find(found, number, title):
     """Where the answer is handed to `check` for the last time, and the expression; or its function; or None."""
     for place in reversed(range(len(found))):
         for node in ast.walk(found[place][1]):
             called = isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", None))
             arguments = [*node.args, *(word.value for word in node.keywords)] if called == "check" else []
-            if len(arguments) > 1 and str(getattr(arguments[0], "value", None)) == id:
+            if len(arguments) > 1 and str(getattr(arguments[0], "value", None)) == number:
                 return place, arguments[1]
     for place in reversed(range(len(found))):
         if getattr(found[place][1], "name", None) == f"my_{title}":
@@ -103,19 +103,21 @@ class Submission:
         self.found, self.broken = statements(sources)
         return {}
 
-    def prepare(self, id, title):
+    def prepare(self, number, title):
         """Make the answer to this exercise: whether it is there, a function, or what else it is."""
-        place = find(self.found, id, title)
+        place = find(self.found, number, title)
         if place is None:
-            cells = [(text, error) for text, error in self.broken if f'"{id}"' in text or f"my_{title}" in text]
+            cells = [(text, error) for text, error in self.broken if number in text or f"my_{title}" in text]
             return {"error": f"{type(cells[-1][1]).__name__}: {cells[-1][1]}"[:300]} if cells else {"missing": True}
         try:
             self.answer, trouble = make(self.found, *place)
         except BaseException as error:
             return {"error": f"{type(error).__name__}: {error}"[:300]}
         if isinstance(self.answer, type):
-            return {"class": self.answer.__name__}
-        return {"trouble": trouble} | ({"callable": True} if callable(self.answer) else {"value": self.answer})
+            return {"value": Odd(f"the class {self.answer.__name__}")}
+        return {"trouble": "; ".join(trouble)} | (
+            {"callable": True} if callable(self.answer) else {"value": self.answer}
+        )
 
     def call(self, arguments, names, shaken):
         """What `sandbox.run` finds out about one call, the time aside: that is watched from outside."""
