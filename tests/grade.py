@@ -84,7 +84,7 @@ def cells(path):
     return found
 
 
-def graded(sources, kind, folders):
+def graded(sources, *how):
     """The results of one notebook: its lesson's exercises, and others that are in it, too; ValueError where none is."""
     text, known = "\n".join(sources), exercises().values()
     checked = set(re.findall(r"""check\(\s*["']?(\d+\.\d+)""", text))
@@ -93,7 +93,7 @@ def graded(sources, kind, folders):
         raise ValueError("no exercise of the course in it")
     ((lesson, _),) = Counter(one.id.split(".")[0] for one in here).most_common(1)
     found = [one for one in known if one in here or one.id.split(".")[0] == lesson]
-    with apart.Process(sources, kind, folders) as process:
+    with apart.Process(sources, *how) as process:
         return {exercise.id: _result(process, exercise) for exercise in found}
 
 
@@ -101,7 +101,7 @@ def _result(process, exercise):
     try:
         made = process.ask("prepare", exercise.id, exercise.title, seconds=apart.READ)
         if "callable" in made:
-            words, message = _judged(exercise, apart.Answer(process))
+            words, message = _judged(exercise, apart.Answer(process).checked(exercise.id))
         elif "missing" in made:
             return "not tried", "Its cell is gone."
         elif "error" in made:
@@ -114,28 +114,31 @@ def _result(process, exercise):
         words = "error: cell-fails"
         message = f"The lines that the answer needs {'take too long' if stop.code is None else 'ended their process'}."
     if process.greedy:
-        return "error: too-much-memory", f"It took more than {process.memory >> 20} MB of memory."
+        return "error: too-much-memory", f"It took more than {apart.MEMORY >> 20} MB of memory."
+    if process.late():
+        return "error: no-time-left", f"The {apart.PATIENCE} s that a learner's notebooks have were used up."
     trouble = f"\nAbove it: {made['trouble']}" if made.get("trouble") and words != "solved" else ""
     return words, message + trouble
 
 
-def _judged(exercise, answer):
-    verdict = answer.checked(exercise.id)
+def _judged(exercise, verdict):
+    known = verdict.mistake in [mistake.name for mistake in exercise.mistakes]
+    error = f"error: {verdict.mistake}" if verdict.mistake else "error"
     words = {
         "right": "solved",
         "not attempted": "not tried",
         "wrong": verdict.mistake or "another mistake",
-        "error": f"error: {verdict.mistake}" if verdict.mistake else "error",
+        "error": verdict.mistake if known else error,
     }[verdict.status]
-    return words, "" if words in ("solved", "not tried") else f"{verdict.message}\n{verdict.lines}".strip()
+    return words, "" if words in RANK else f"{verdict.message}\n{verdict.lines}".strip()
 
 
 def row(learner, paths, kind, folders):
     """All that a learner has handed in; of an exercise that stands twice, the better."""
-    made = Row(learner)
+    made, until = Row(learner), time.monotonic() + apart.PATIENCE
     for path in paths[:MOST]:
         try:
-            for number, result in graded(cells(path), kind, folders).items():
+            for number, result in graded(cells(path), kind, folders, until).items():
                 made.results[number] = min(
                     result, made.results.get(number, result), key=lambda one: RANK.get(one[0], 1)
                 )
@@ -167,36 +170,32 @@ def room(rows, exercise):
 
 
 @look.own_settings()
-def picture(rows):
-    """The commonest mistakes of each exercise as bars; in words, too."""
+def picture(rows, found):
+    """The commonest mistakes of each of these exercises as bars; in words, too."""
     groups = []
-    for exercise in columns(rows):
+    for exercise in found:
         solved, untried, mistakes = room(rows, exercise)
         whole = solved + untried + sum(count for _, count in mistakes)
         head = f"{exercise.id} {exercise.title}: {solved} of {whole} solved" + f", {untried} not tried" * bool(untried)
         groups.append((head, mistakes[:COMMONEST]))
-    places = sum(1.5 + len(mistakes) for _, mistakes in groups)
-    figure = look.sheet(look.width(), 0.9 + 0.27 * places)
-    axes, y, ticks = figure.add_subplot(), 0, []
+    figure = look.sheet(look.width(), 0.9 + 0.27 * sum(1.5 + len(mistakes) for _, mistakes in groups))
+    axes, y, ticks = figure.add_subplot(), 0, {}
     most = max([count for _, mistakes in groups for _, count in mistakes], default=1)
     for head, mistakes in groups:
         axes.text(0, y, head, va="center", fontsize=look.LABEL, fontweight="bold")
         for words, count in mistakes:
             y += 1
-            ticks.append((y, short(words, 44)))
+            ticks[y] = short(words, 44)
             axes.barh(y, count, color=palette.WRONG, height=0.7)
             axes.text(count + 0.01 * most, y, str(count), va="center", fontsize=look.LABEL)
         y += 1.5
-    axes.set_yticks([at for at, _ in ticks], look.drawable(words for _, words in ticks))
+    axes.set_yticks(list(ticks), look.drawable(ticks.values()))
     axes.tick_params(axis="y", length=0)
     axes.set(xlim=(0, 1.1 * most), ylim=(y - 0.9, -0.7), xlabel="learners")
     axes.xaxis.get_major_locator().set_params(integer=True)
-    look.heading(figure, f"What a class of {len(rows)} has solved, and its commonest mistakes")
-    says = [
-        f"{head}; {', '.join(f'{words} {count}' for words, count in mistakes) or 'no mistakes'}."
-        for head, mistakes in groups
-    ]
-    return look.Picture(figure, " ".join(says))
+    look.heading(figure, "What is solved, and the commonest mistakes")
+    said = {head: ", ".join(f"{words} {count}" for words, count in mistakes) for head, mistakes in groups}
+    return look.Picture(figure, " ".join(f"{head}; {words or 'no mistakes'}." for head, words in said.items()))
 
 
 PAGE = """<!DOCTYPE html>
@@ -206,7 +205,8 @@ body {{ font: 16px/1.4 sans-serif; margin: 1.5em; color: {ink}; background: {pap
 table {{ border-collapse: collapse }} th, td {{ border: 1px solid {faint}; padding: .3em .6em; text-align: left;
 vertical-align: top }} td p {{ margin: .4em 0; max-width: 24em; white-space: pre-wrap; overflow-wrap: anywhere }}
 </style></head><body><h1>A class's answers</h1><p>{about}</p>
-<img src="mistakes.png" alt="{alt}"><table><tr><th scope="col">learner</th>{heads}<th scope="col">note</th></tr>
+{pictures}
+<table><tr><th scope="col">learner</th>{heads}<th scope="col">note</th></tr>
 {rows}</table></body></html>
 """
 
@@ -218,9 +218,14 @@ def cell(result):
 
 
 def write(rows, out, about):
-    """answers.csv, mistakes.png with its words in mistakes.txt, and index.html."""
+    """answers.csv; for each lesson mistakes_NN.png, with its words in mistakes_NN.txt; and index.html."""
     out.mkdir(parents=True, exist_ok=True)
-    found, drawn = columns(rows), picture(rows)
+    found, pictures = columns(rows), ""
+    for lesson in sorted({int(exercise.id.split(".")[0]) for exercise in found}):
+        drawn = picture(rows, [exercise for exercise in found if exercise.id.startswith(f"{lesson}.")])
+        (out / f"mistakes_{lesson:02}.png").write_bytes(drawn.png)
+        (out / f"mistakes_{lesson:02}.txt").write_text(drawn.alt + "\n", "utf-8")
+        pictures += f'<p><img src="mistakes_{lesson:02}.png" alt="{escape(drawn.alt)}"></p>'
     names = [f"{exercise.id} {exercise.title}" for exercise in found]
     with (out / "answers.csv").open("w", encoding="utf-8-sig", newline="") as file:
         table = csv.writer(file)
@@ -228,8 +233,6 @@ def write(rows, out, about):
         for row in rows:
             words = [row.results.get(exercise.id, ("not handed in",))[0] for exercise in found]
             table.writerow([line(text) for text in (row.learner, *words, "; ".join(row.reasons))])
-    (out / "mistakes.png").write_bytes(drawn.png)
-    (out / "mistakes.txt").write_text(drawn.alt + "\n", "utf-8")
     lines = []
     for row in rows:
         results = "".join(f"<td>{cell(row.results.get(exercise.id, ('not handed in', '')))}" for exercise in found)
@@ -237,7 +240,7 @@ def write(rows, out, about):
         lines.append(f'<tr><th scope="row">{escape(line(row.learner))}</th>{results}<td>{note}</tr>')
     heads = "".join(f'<th scope="col">{escape(name)}</th>' for name in names)
     colours = {"ink": palette.INK, "paper": palette.PAPER, "faint": palette.FAINT}
-    page = PAGE.format(about=escape(about), alt=escape(drawn.alt), heads=heads, rows="\n".join(lines), **colours)
+    page = PAGE.format(about=escape(about), pictures=pictures, heads=heads, rows="\n".join(lines), **colours)
     (out / "index.html").write_text(page, "utf-8")
 
 
@@ -271,7 +274,7 @@ def main(folder, out=ROOT / "dist" / "grade"):
         f"{len(rows)} learners, {len(columns(rows))} exercises, {time.monotonic() - begin:.0f} s. {fence.SAYS[kind]}"
     )
     write(rows, out, about)
-    print(f"{about}\nSee {out / 'index.html'}, answers.csv and mistakes.png.")
+    print(f"{about}\nSee {out / 'index.html'}, answers.csv and the pictures beside it.")
     return rows
 
 

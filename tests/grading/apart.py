@@ -5,6 +5,7 @@ what comes back with what it knows.  So a submission can return wrong values, or
 """
 
 import contextlib
+import math
 import os
 import pickle
 import queue
@@ -24,15 +25,15 @@ from tests.grading import fence, wire
 
 START, READ = 120, 20  # seconds to import torch on a busy machine, and to make an answer's definitions
 MEMORY = 1 << 30  # bytes of one submission's process, of which PyTorch takes about a third
-PATIENCE = 60  # seconds of one notebook's answers, all together
+PATIENCE = 180  # seconds for all notebooks of one learner
 KEPT = ("SYSTEMROOT", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG")  # of the environment
 
 
 class Process:
     """One submission behind the fence.  `ask` starts it, and after it has ended, starts it again."""
 
-    def __init__(self, sources, kind, folders, memory=MEMORY, patience=PATIENCE):
-        self.sources, self.kind, self.folders, self.memory, self.left = sources, kind, folders, memory, patience
+    def __init__(self, sources, kind, folders, until=math.inf):  # until: a time of time.monotonic()
+        self.sources, self.kind, self.folders, self.until = sources, kind, folders, until
         self.process, self.greedy = None, False  # greedy: it was ended because of its memory
 
     def __enter__(self):
@@ -69,24 +70,22 @@ class Process:
     def ask(self, *question, seconds):
         """The reply to a question; Stopped where it takes longer, takes too much memory, or ends its process."""
         self.greedy = False
-        if self.left <= 0:
-            raise Stopped
         if self.process is None:
             self.start()
-        begin = time.monotonic()
-        try:
-            self.questions.put(question)
-            return self._reply(min(seconds, self.left))
-        finally:
-            self.left -= time.monotonic() - begin
+        self.questions.put(question)
+        return self._reply(seconds)
+
+    def late(self):
+        """Whether its learner's time is used up."""
+        return time.monotonic() >= self.until
 
     def _reply(self, seconds):
-        end = time.monotonic() + seconds
+        end = min(time.monotonic() + seconds, self.until)
         while time.monotonic() < end:
             try:
                 reply = self.replies.get(timeout=0.05)
             except queue.Empty:
-                self.greedy = self._size() > self.memory
+                self.greedy = self._size() > MEMORY
                 if self.greedy:
                     break
                 continue

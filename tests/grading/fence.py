@@ -95,6 +95,8 @@ def close(kind, folders):
         for limit in (resource.RLIMIT_CORE, resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC):
             resource.setrlimit(limit, (0, 0))  # no file grows; no process and no thread is made (but by root)
     if kind == "kernel":
+        if len(os.listdir("/proc/self/task")) > 1:
+            raise OSError("a thread began before the fence, and would stay outside it")
         libc = ctypes.CDLL(None, use_errno=True)
         libc.capset(struct.pack("Ii", 0x20080522, 0), bytes(24))  # no capability, even for root
         _done(libc.prctl(38, 1, 0, 0, 0))  # PR_SET_NO_NEW_PRIVS: the two that follow ask for it
