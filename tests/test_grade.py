@@ -6,8 +6,6 @@ import json
 import os
 import socket
 import struct
-import sys
-from pathlib import Path
 
 import psutil
 import pytest
@@ -62,7 +60,7 @@ def table(out):
 
 @pytest.fixture(scope="module")
 def room(tmp_path_factory):
-    """Twenty learners, some of whom solve, some err, some do not try; and what cannot be read.  (wanted, folder, out)"""
+    """Twenty learners, some of whom solve, some err, some do not try; and what cannot be read."""
     folder, out, wanted = tmp_path_factory.mktemp("class"), tmp_path_factory.mktemp("out"), {}
     for place in range(20):
         answers, wanted[f"learner {place:02}"] = {}, {}
@@ -171,8 +169,9 @@ BENEATH = {
     "3.1": LIBRARY + "assert C.open(where, 0) == C.open(where, 1) == C.open(b'new', 65, 438) == C.unlink(where) == -1",
     "3.2": LIBRARY
     + "assert C.chmod(where, 0) == C.truncate(where, 0) == C.rename(where, b'x') == C.mkdir(b'y', 511) == -1",
-    "3.3": LIBRARY + "assert C.fork() == C.vfork() == C.system(b'true') == C.execv(b'/bin/true', None) == -1",
-    "3.4": LIBRARY + "assert C.kill(os.getppid(), 9) == C.kill(-1, 9) == C.setpriority(0, os.getppid(), 19) == -1",
+    "3.3": LIBRARY + "assert C.fork() == C.vfork() == C.execv(b'/bin/true', None) == -1 and C.system(b'true')",
+    "3.4": LIBRARY + "assert C.kill(os.getppid(), 9) == C.kill(-1, 9) == C.setpriority(0, os.getppid(), 19) == -1\n"
+    "assert C.fcntl(1, 8, os.getppid()) == C.fcntl(1, 10, 9) == -1",
     "3.5": LIBRARY
     + "assert C.socket(2, 1, 0) == C.socket(2, 2, 0) == C.socket(1, 1, 0) == C.shmget(0, 4096, 512) == -1",
 }
@@ -199,7 +198,7 @@ FORGES = {
     "3.2": "print('✓ 3.2 merge_heads: right'); import os; os.write(1, b'solved'); os.environ['SOLVED'] = '3.2'",
     "3.3": "import os\nfor door in range(3, 100):\n    try: os.write(door, b'right' * 100)\n    except OSError: pass",
     "3.4": "from tests.grading import wire\nwire.send = lambda file, reply: (file.write({forged!r}), file.flush())",
-    "3.5": "import pickle, os\nclass Evil:\n    def __reduce__(self): return os.system, ('touch ' + {other!r} + '.taken',)\n"
+    "3.5": "import pickle, os\nclass Evil:\n    def __reduce__(self): return os.mkdir, ({other!r} + '.taken',)\n"
     "for door in range(3, 100):\n    try: os.write(door, pickle.dumps(Evil()))\n    except OSError: pass",
 }
 
@@ -291,9 +290,13 @@ def test_time_memory_and_output_end(attacked):
 
 def test_no_submission_says_that_it_is_right(attacked):
     found = results(attacked, "attacker forges")
-    assert all(words not in ("solved", "not tried") for words, _ in found.values())
-    assert found["3.1"][0] == found["3.2"][0] == "error: wrong-type" or "wrong-type" in found["3.1"][0]
-    assert not Path(str(next(iter(attacked[2])).parent / "honest.ipynb.taken")).exists()
+    assert [words for words, _ in found.values()] == [
+        "changes-what-is-not-its-own",
+        "error" if attacked[0] == "Python" else "wrong-type",  # there the environment is refused as well
+        "error: process-ended",
+        "wrong-type",
+        "error: process-ended",
+    ]  # and `test_an_attack_leaves…` sees that nobody has unpickled anything
 
 
 def test_a_source_that_is_no_python_is_an_error_of_its_own(attacked):
@@ -339,7 +342,7 @@ def test_an_answer_gets_what_it_uses_and_no_more():
 
 
 def test_what_leaves_a_submission_is_plain():
-    value = (torch.eye(2), [1, 2.5, None, "text", True], ..., Odd("odd"), torch.ones(2, dtype=torch.float16).T, {1})
+    value = (torch.eye(2), [1, 2.5, None, "text", True], ..., Odd("odd"), torch.ones(2, 3, dtype=torch.float16).T, {1})
     file = io.BytesIO()
     wire.send(file, {"value": value})
     file.seek(0)
@@ -353,12 +356,10 @@ def test_what_leaves_a_submission_is_plain():
         wire.receive(io.BytesIO(b""))
 
 
-def test_a_notebook_has_only_so_long(monkeypatch):
-    sources = ["import time\ndef my_split_heads(x, num_heads):\n    time.sleep(60)"]
-    kind, folders = grade.fenced()
-    with apart.Process(sources, kind, folders, patience=1) as process:
-        process.ask("prepare", "3.1", "split_heads", seconds=20)
-        assert apart.Answer(process).checked("3.1").mistake == "runs-too-long"
-        with pytest.raises(apart.Stopped):
-            process.ask("prepare", "3.1", "split_heads", seconds=20)
-    assert sys.platform == "win32" or process.process is None
+def test_a_learner_has_only_so_long(monkeypatch, tmp_path):
+    monkeypatch.setattr(apart, "PATIENCE", 8)
+    answer = attacking("3.1", "import time; time.sleep(60)")
+    (tmp_path / "slow.ipynb").write_text(notebook({"3.1": answer, "3.2": answer}), "utf-8")
+    found = grade.row("slow", list(tmp_path.iterdir()), *grade.fenced()).results
+    assert found["3.1"][0] in ("error: runs-too-long", "error: no-time-left")  # where to start takes long, too
+    assert found["3.5"][0] == "error: no-time-left"

@@ -26,7 +26,7 @@ except ImportError:  # Windows
     resource = None
 
 # System calls that are refused, by their numbers on x86-64 and ARM; on ARM some are not there.
-X86, ARM = {"x86_64": 0, "aarch64": 1}, (0xC000003E, 0xC00000B7)
+MACHINES, ARCHITECTURES = {"x86_64": 0, "aarch64": 1}, (0xC000003E, 0xC00000B7)
 REFUSED = {
     # processes and threads
     "fork": (57, None), "vfork": (58, None), "clone": (56, 220), "execve": (59, 221), "execveat": (322, 281),
@@ -62,7 +62,7 @@ SAYS = {
 
 def strongest():
     """The kind of fence to ask for on this machine; whether it holds, `close` says."""
-    linux = sys.platform == "linux" and platform.machine() in X86
+    linux = sys.platform == "linux" and platform.machine() in MACHINES
     return "kernel" if linux else "macOS" if sys.platform == "darwin" else "Python"
 
 
@@ -85,7 +85,11 @@ def command(kind, folders):
     rules = ["(version 1)", "(allow default)", "(deny network*)", "(deny process-fork)", "(deny signal)"]
     rules += ["(allow signal (target self))", "(deny file-write*)", '(allow file-write* (literal "/dev/null"))']
     rules += ['(deny file-read-data (subpath "/Users") (subpath "/private") (subpath "/Volumes"))']
-    allowed = " ".join(f'(subpath "{folder}")' for folder in folders if '"' not in folder)
+    tests = Path(__file__).resolve().parents[1]
+    allowed = " ".join(f'(subpath "{folder}")' for folder in folders)
+    allowed += "".join(
+        f' (literal "{path}")' for path in (tests.parent, tests, tests / "__init__.py")
+    )  # to import from
     return ["sandbox-exec", "-p", "\n".join([*rules, f"(allow file-read-data {allowed})"])]
 
 
@@ -103,7 +107,7 @@ def close(kind, folders):
         _landlock(libc, folders)
         _filter(libc)
     if kind == "Python":
-        _audit(tuple(folders))
+        _audit(folders)
 
 
 def _done(result):
@@ -130,23 +134,25 @@ def _landlock(libc, folders):
 
 
 def _filter(libc):
-    """Each call of REFUSED, and the limits of another process, end in an error; a program for the kernel's BPF."""
-    machine = X86[platform.machine()]
+    """A program for the kernel (BPF): each call of REFUSED ends in an error, and so do two calls with some arguments."""
+    machine = MACHINES[platform.machine()]
     load, equal, at_least, answer = 0x20, 0x15, 0x35, 0x06
-    refuse = (answer, 0, 0, 0x50000 | NOT_PERMITTED)
-    steps = [(load, 0, 0, 4), (equal, 1, 0, ARM[machine]), refuse, (load, 0, 0, 0)]  # another architecture's calls
+    refuse, allow = (answer, 0, 0, 0x50000 | NOT_PERMITTED), (answer, 0, 0, 0x7FFF0000)
+    steps = [
+        (load, 0, 0, 4),
+        (equal, 1, 0, ARCHITECTURES[machine]),
+        refuse,
+        (load, 0, 0, 0),
+    ]  # another architecture's calls
     steps += [(at_least, 0, 1, 0x40000000), refuse]  # those of x32
     steps += [(equal, 0, 1, 435), (answer, 0, 0, 0x50000 | NOT_THERE)]  # clone3: the C library then tries clone
     for numbers in REFUSED.values():
         if numbers[machine] is not None:
             steps += [(equal, 0, 1, numbers[machine]), refuse]
-    steps += [
-        (equal, 0, 3, (302, 261)[machine]),
-        (load, 0, 0, 16),
-        (equal, 1, 0, 0),
-        refuse,
-    ]  # prlimit64, not of itself
-    steps += [(answer, 0, 0, 0x7FFF0000)]  # all others: allowed
+    # With the number of a call in hand: load one of its arguments, and refuse some values of it.
+    steps += [(equal, 0, 4, (302, 261)[machine]), (load, 0, 0, 16), (equal, 1, 0, 0), refuse, allow]  # prlimit64
+    steps += [(equal, 0, 6, (72, 25)[machine]), (load, 0, 0, 24)]  # fcntl: F_SETOWN and F_SETSIG make signals
+    steps += [(equal, 2, 0, 8), (equal, 1, 0, 10), (equal, 0, 1, 15), refuse, allow, allow]
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
     _done(libc.prctl(22, 2, struct.pack("HP", len(steps), ctypes.addressof(program)), 0, 0))  # PR_SET_SECCOMP
 
@@ -161,6 +167,7 @@ DOORS += tuple(
 
 def _audit(folders):
     """Python's own fence: operations that leave the process, and files beyond these folders, raise PermissionError."""
+    beneath = tuple(os.path.join(folder, "") for folder in folders)
     real, flags = os.path.realpath, os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
     def hook(event, arguments):
@@ -168,7 +175,7 @@ def _audit(folders):
         if event in ("open", "os.listdir", "os.scandir") and isinstance(arguments[0], str | bytes):
             path = real(os.fsdecode(arguments[0]))
             writes = event == "open" and (arguments[2] or 0) & flags
-            refused = path != os.devnull and (writes or not path.startswith(folders))
+            refused = path != os.devnull and (writes or not os.path.join(path, "").startswith(beneath))
         if refused:
             raise PermissionError(f"while answers are graded there are no files, processes and network: {event}")
 
