@@ -8,13 +8,13 @@ process of its own that cannot do harm: `tests/grading/fence.py` says what it ma
 What is judged is what an answer does.  Who calls the course's own functions, or has copied the solution, has solved it,
 too: this shows an instructor what a room knows, and is no examination.
 
-There are two well-kept graders.  nbgrader keeps a course: it makes assignments out of marked cells, hands them out,
-collects them (on a JupyterHub), runs each notebook's tests, lets people mark what tests cannot, and keeps the marks in
-a database; its documentation says that it does not protect against unsafe code.  Otter-Grader runs the
-instructor's tests on a folder of notebooks, each in a Docker container, or behind Gradescope and Canvas.  Both need
-tests written for each question, and say which test failed.  This needs a folder and nothing else, says which mistake
-was made, and knows no other exercises than the course's; it gives no points.  Take nbgrader for marks and for handing
-out, Otter for exercises of your own or for a service, this to see after ten minutes what to explain to the room.
+There are two well-kept graders.  nbgrader keeps a whole course: it makes assignments of marked cells, hands them out
+and collects them on a JupyterHub, runs each notebook's tests, lets people mark the rest, and keeps the marks in a
+database; its own FAQ, in the version we read, says that it does not protect against unsafe code.  Otter-Grader
+runs an instructor's tests on a folder of notebooks, each in a Docker container, or behind Gradescope and Canvas.
+Both need tests written for each question, and say which test failed.  This needs a folder and nothing else, says
+which mistake was made, gives no points, and knows no exercises but the course's.  Take nbgrader to hand out, collect
+and mark; Otter for exercises of your own, or a service; this to see in a minute what to explain to the room.
 """
 
 import csv
@@ -258,9 +258,10 @@ def fenced():
 
 
 def main(folder, out=ROOT / "dist" / "grade"):
+    if not folder or not Path(folder).is_dir():
+        way = "make grade FOLDER=…, with one notebook a learner in it, or a folder a learner"
+        raise SystemExit(f"FOLDER={folder} is no folder. Wanted: {way}.")
     folder, out = Path(folder), Path(out)
-    if not folder.is_dir():
-        raise SystemExit(f"{folder} is no folder. Wanted: one notebook a learner, or a folder a learner, inside it.")
     torch.set_num_threads(1)
     begin = time.monotonic()
     kind, folders = fenced()

@@ -61,7 +61,7 @@ class Outcome:
 
 
 class Elsewhere:
-    """An answer that runs in a process of its own, out of the judge's reach and without reaching it: `tests/grading`."""
+    """An answer that runs in another process, which cannot reach the judge's: `tests/grading` makes them."""
 
     def outcome(self, arguments, names, seconds, shaken):
         """What `run` would find out; may raise Stopped."""

@@ -134,7 +134,7 @@ def _landlock(libc, folders):
 
 
 def _filter(libc):
-    """A program for the kernel (BPF): each call of REFUSED ends in an error, and so do two calls with some arguments."""
+    """A program for the kernel (BPF): each call of REFUSED, and two more with some arguments, end in an error."""
     machine = MACHINES[platform.machine()]
     load, equal, at_least, answer = 0x20, 0x15, 0x35, 0x06
     refuse, allow = (answer, 0, 0, 0x50000 | NOT_PERMITTED), (answer, 0, 0, 0x7FFF0000)
