@@ -224,13 +224,14 @@ def attacked(request, tmp_path_factory):
     (out / "index.html").write_text("before", "utf-8")
     server = socket.create_server(("127.0.0.1", 0))
     server.setblocking(False)
-    head = json.dumps({"value": {"plain": "right"}, "status": {"plain": "right"}}).encode()
+    forged = io.BytesIO()
+    wire.send(forged, {"value": "right", "status": "right"})
     names = {
         "folder": str(folder),
         "other": str(honest),
         "out": str(out),
         "port": server.getsockname()[1],
-        "forged": struct.pack("QQ", len(head), 8) + head + bytes(8),
+        "forged": forged.getvalue(),
     }
     groups = {"files": FILES, "processes": PROCESSES, "forges": FORGES}
     groups |= {"beneath": BENEATH, "ends": ENDS} if kind != "Python" else {"ends": {"3.1": ENDS["3.1"]}}
