@@ -63,11 +63,11 @@ class Outcome:
 class Elsewhere:
     """An answer that runs in another process, which cannot reach the judge's: `tests/grading` makes them."""
 
-    def outcome(self, arguments, names, seconds, shaken):
+    def outcome(self, arguments: tuple, names: list[str], seconds: float, shaken: bool) -> Outcome:
         """What `run` would find out; may raise Stopped."""
         raise NotImplementedError
 
-    def __call__(self, *arguments):
+    def __call__(self, *arguments: object) -> object:
         raise NotImplementedError("it cannot be called from here")
 
 
