@@ -144,7 +144,7 @@ def run(function, arguments, names, seconds=SECONDS, shaken=False):
     """Call function(*arguments) with copies, and put back whatever it changes.  `names` names the arguments.
 
     A module is called in eval mode; `shaken` starts the random streams elsewhere.  Only an interrupt by hand
-    gets out of here, and Stopped.  Without `seconds` somebody outside watches the time.
+    gets out of here, and Stopped.  For ever (inf): somebody outside watches the time.
     """
     if isinstance(function, Elsewhere):
         return function.outcome(arguments, names, seconds, shaken)
@@ -203,7 +203,7 @@ def _deadline(seconds):
         faulthandler.dump_traceback_later(seconds, file=_alarm, exit=True)  # set anew by the next call
         yield
         return
-    if seconds is None:
+    if seconds == float("inf"):
         yield
         return
     end, tracer = time.monotonic() + seconds, sys.gettrace()
