@@ -24,6 +24,7 @@ import tempfile
 import time
 import traceback
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
@@ -63,7 +64,7 @@ class Outcome:
 class Elsewhere:
     """An answer that runs in another process, which cannot reach the judge's: `tests/grading` makes them."""
 
-    def outcome(self, arguments: tuple, names: list[str], seconds: float, shaken: bool) -> Outcome:
+    def outcome(self, arguments: Iterable, names: list[str], seconds: float, shaken: bool) -> Outcome:
         """What `run` would find out; may raise Stopped."""
         raise NotImplementedError
 
@@ -144,7 +145,7 @@ def run(function, arguments, names, seconds=SECONDS, shaken=False):
     """Call function(*arguments) with copies, and put back whatever it changes.  `names` names the arguments.
 
     A module is called in eval mode; `shaken` starts the random streams elsewhere.  Only an interrupt by hand
-    gets out of here, and Stopped.  For ever (inf): somebody outside watches the time.
+    gets out of here, and Stopped.  With infinite `seconds` somebody outside watches.
     """
     if isinstance(function, Elsewhere):
         return function.outcome(arguments, names, seconds, shaken)
