@@ -198,8 +198,8 @@ FORGES = {
     "3.1": PATCHES,
     "3.2": "print('✓ 3.2 merge_heads: right'); import os; os.write(1, b'solved'); os.environ['SOLVED'] = '3.2'",
     "3.3": "import os\nfor door in range(3, 100):\n    try: os.write(door, b'right' * 100)\n    except OSError: pass",
-    "3.4": "from tests.grading import wire\nwire.send = lambda file, reply: (file.write({forged!r}), file.flush())",
-    "3.5": "import pickle, os\nclass Evil:\n    def __reduce__(self): return os.mkdir, ({other!r} + '.taken',)\n"
+    "3.5": "from tests.grading import wire\nwire.send = lambda file, reply: (file.write({forged!r}), file.flush())",
+    "3.4": "import pickle, os\nclass Evil:\n    def __reduce__(self): return os.mkdir, ({other!r} + '.taken',)\n"
     "for door in range(3, 100):\n    try: os.write(door, pickle.dumps(Evil()))\n    except OSError: pass",
 }
 
@@ -235,13 +235,13 @@ def attacked(request, tmp_path_factory):
         "forged": forged.getvalue(),
     }
     groups = {"files": FILES, "processes": PROCESSES, "forges": FORGES}
-    groups |= {"beneath": BENEATH, "ends": ENDS} if kind != "Python" else {"ends": {"3.1": ENDS["3.1"]}}
+    groups |= ({"ends": ENDS} if request.param == "strongest" else {}) | (
+        {"beneath": BENEATH} if kind != "Python" else {}
+    )
     for name, attacks in groups.items():
         make = wrong if name == "forges" else attacking
         answers = {number: make(number, attack.format(**names)) for number, attack in attacks.items()}
         (folder / f"attacker {name}.ipynb").write_text(notebook(answers), "utf-8")
-    broken = "def my_split_heads(x, num_heads):\n    return x.view(", "(" * 50_000
-    (folder / "attacker source.ipynb").write_text(notebook({"3.1": broken[0], "3.2": broken[1]}), "utf-8")
     before = {path: (path.read_bytes(), path.stat().st_mode) for path in folder.iterdir()}
     rows = {row.learner: row for row in grade.main(folder, out)}
     yield kind, rows, before, out, server
@@ -284,10 +284,11 @@ def test_around_python_nothing_is_reached_either(attacked):
 
 
 def test_time_memory_and_output_end(attacked):
+    if "attacker ends" not in attacked[1]:
+        pytest.skip("the same in each fence, and it was tried in the strongest")
     words = [result[0] for result in results(attacked, "attacker ends").values()]
-    assert words[0] == "error: process-ended"
-    if attacked[0] != "Python":  # there, too, but once is long enough
-        assert words[1:4] == ["error: runs-too-long", "error: too-much-memory", "solved"] and "error" in words[4]
+    assert words[:3] == ["error: process-ended", "error: runs-too-long", "error: too-much-memory"]
+    assert words[3:] == ["solved", "error"]  # what is printed goes nowhere; KeyboardInterrupt stops nobody
 
 
 def test_no_submission_says_that_it_is_right(attacked):
@@ -296,15 +297,19 @@ def test_no_submission_says_that_it_is_right(attacked):
         "changes-what-is-not-its-own",
         "error" if attacked[0] == "Python" else "wrong-type",  # there the environment is refused as well
         "error: process-ended",
-        "wrong-type",
         "error: process-ended",
+        "wrong-type",
     ]  # and `test_an_attack_leaves…` sees that nobody has unpickled anything
 
 
-def test_a_source_that_is_no_python_is_an_error_of_its_own(attacked):
-    found = results(attacked, "attacker source")
-    assert found["3.1"][0] == "error: cell-fails" and "SyntaxError" in found["3.1"][1]
-    assert found["3.2"][0] == "error: cell-fails" and found["3.3"][0] == "not tried"
+def test_a_source_that_is_no_python_is_an_error_of_its_own():
+    submission = inside.Submission()
+    submission.read(
+        ["def my_split_heads(x, num_heads):\n    return x.view(", "(" * 50_000 + 'check("3.2", f)', "f = ("]
+    )
+    assert "SyntaxError" in submission.prepare("3.1", "split_heads")["error"]
+    assert "error" in submission.prepare("3.2", "merge_heads")
+    assert submission.prepare("3.3", "multi_head_attention") == {"missing": True}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need rights there")
