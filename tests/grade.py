@@ -41,6 +41,7 @@ from tests.grading import apart, fence
 
 ROOT = Path(__file__).resolve().parent.parent
 LARGEST, MOST = 50 << 20, 20  # bytes of a notebook, and notebooks of a learner, that are read
+LONGEST = 2000  # letters of what is said of an answer
 RANK = {"solved": 0, "not tried": 2}  # between them: mistakes and errors
 COMMONEST = 3  # mistakes of an exercise in the picture
 
@@ -98,6 +99,16 @@ def graded(sources, *how):
 
 
 def _result(process, exercise):
+    """What came of an exercise, and what to say; whatever the submission's process replies, it is one of these."""
+    try:
+        words, message = _asked(process, exercise)
+    except Exception as error:
+        words, message = "error", f"What it replies cannot be used: {type(error).__name__}."
+    return words, message[:LONGEST]
+
+
+def _asked(process, exercise):
+    made = {}
     try:
         made = process.ask("prepare", exercise.id, exercise.title, seconds=apart.READ)
         if "callable" in made:
@@ -117,8 +128,8 @@ def _result(process, exercise):
         return "error: too-much-memory", f"It took more than {apart.MEMORY >> 20} MB of memory."
     if process.late():
         return "error: no-time-left", f"The {apart.PATIENCE} s that a learner's notebooks have were used up."
-    trouble = f"\nAbove it: {made['trouble']}" if made.get("trouble") and words != "solved" else ""
-    return words, message + trouble
+    trouble = str(made.get("trouble", ""))
+    return words, f"{message}\nAbove it: {trouble}" if trouble and words not in RANK else message
 
 
 def _judged(exercise, verdict):

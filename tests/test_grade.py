@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import struct
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -361,6 +362,22 @@ def test_what_leaves_a_submission_is_plain():
             wire.receive(io.BytesIO(bad))
     with pytest.raises(EOFError):
         wire.receive(io.BytesIO(b""))
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"callable": True, "trouble": torch.ones(2), "error": torch.ones(2)},
+        {"callable": True, "error": ["a\0b", "c"]},
+        {"callable": True, "changed": ["x" * 100] * 100_000},
+        {"value": Odd("x" * 1_000_000)},
+        {"error": "x" * 1_000_000},
+    ],
+)
+def test_no_reply_takes_the_grader_down(reply):
+    process = SimpleNamespace(ask=lambda *any, seconds: reply, greedy=False, late=lambda: False)
+    words, message = grade._result(process, exercises()["3.1"])
+    assert words not in ("solved", "not tried") and len(message) <= grade.LONGEST
 
 
 def test_a_learner_has_only_so_long(monkeypatch, tmp_path):

@@ -107,6 +107,7 @@ class Process:
         process, self.process = self.process, None
         if process is None:
             return None
+        self.questions.put(None)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(patience)
         with contextlib.suppress(psutil.Error):
@@ -122,12 +123,16 @@ def _talk(process, questions, replies):
     """In a thread of its own, as both pipes may block: each question, then its reply; None where nothing more comes."""
     try:
         replies.put(wire.receive(process.stdout))
-        while True:
-            pickle.dump(questions.get(), process.stdin)
+        while (question := questions.get()) is not None:
+            pickle.dump(question, process.stdin)
             process.stdin.flush()
             replies.put(wire.receive(process.stdout))
     except (EOFError, ValueError, OSError):
         replies.put(None)
+    finally:
+        for pipe in (process.stdin, process.stdout):
+            with contextlib.suppress(OSError):
+                pipe.close()
 
 
 class Answer(Elsewhere):

@@ -6,11 +6,14 @@ process can open the fence again.  Three kinds, the strongest that the machine h
 - "kernel" (Linux from 5.13 on, x86-64 and ARM): Landlock lets it read the folders it is given and write nothing;
   a filter of system calls refuses new processes and threads, signals, sockets, the settings of other processes and of
   files.  Neither needs root, a container or a package.  Root's powers are given up first.
-- "macOS": Apple's sandbox-exec starts the process with a profile that says the same.
+- "macOS": Apple's sandbox-exec starts the process with a profile that says the same.  Where it will not start, the
+  next is taken; `make grade` says which one was in force.
 - "Python" (elsewhere): an audit hook refuses the same to Python code.  It stops accidents and simple malice, but not
   somebody who knows Python's inside: there grade only those whom you trust.
 
-Memory, time and what is answered are watched from outside, in `apart`.  No fence hides that a file exists.
+Memory and time are watched from outside, by `apart`.  What no fence does: hide that a file exists; stop who finds a
+hole in the kernel, or in the list of system calls below, which names what is refused, not what is allowed.  It is made
+for a class.  For the code of strangers take a machine of its own.
 """
 
 import ctypes
