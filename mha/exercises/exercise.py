@@ -78,6 +78,7 @@ class Exercise:
     legend: str = ""  # how a cell of the picture is to be read
     cell: Callable[[float], str] = "{:.2f}".format  # how a number is written in the picture
     tolerance: float = 1e-4
+    entangled: bool = False  # whether a mistake that alone changes nothing often does so beside another
 
     @property
     def title(self) -> str:

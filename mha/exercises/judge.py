@@ -237,8 +237,7 @@ def known(exercise: Exercise, cases: list[Case]) -> tuple[Mistake, ...]:
         elif equal(alone, first.wanted, exercise.tolerance):
             idle.add(mistake)
     for one, other in exercise.pairs():  # beside an idle one, the other does what it does alone
-        if (one in idle and other not in fits) or (other in idle and one not in fits):
-            continue
-        if does(exercise.answer(one, other), [first, *others]):
+        ruled_out = (one in idle and other not in fits) or (other in idle and one not in fits)
+        if (exercise.entangled or not ruled_out) and does(exercise.answer(one, other), [first, *others]):
             return one, other
     return ()

@@ -5,7 +5,7 @@ A probe takes an `Attempt` and returns (name, sentence), or None where it has no
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
@@ -241,7 +241,9 @@ def cells_used(size: int, more: Any, wanted: dict[tuple[int, int], float], on: s
     return probe
 
 
-def as_sum(attempt: Attempt, terms: dict[str, tuple[int, ...]], sizes: list[tuple[int, ...]], *more: Any) -> str | None:
+def as_sum(
+    attempt: Attempt, terms: Mapping[str, tuple[int, ...]], sizes: Sequence[tuple[int, ...]], *more: Any
+) -> str | None:
     """A count as a sum of a few products of its sizes, such as "4·d² + 3·d"; "" if it is none, None if no number.
 
     `terms` are {how it is written: the power of each size}; the answer is called with (*size, *more).
@@ -276,7 +278,9 @@ def log_ratio(yours: Tensor, wanted: Tensor) -> float | None:
 def name_the_scale(factors: dict[int, float | None], sizes: dict[str, Callable[[int], int]]) -> Finding:
     """factors {d_k: how many times too large the scores were}; sizes {what may stand in its place: of d_k}."""
     divisors = {d_k: math.sqrt(d_k) / factor for d_k, factor in factors.items() if factor}
-    if len(divisors) < len(factors) or all(abs(divisor**2 / d_k - 1) < 1e-3 for d_k, divisor in divisors.items()):
+    if len(divisors) < len(factors) or all(
+        abs(divisor / math.sqrt(d_k) - 1) < 1e-3 for d_k, divisor in divisors.items()
+    ):
         return None
     if all(abs(divisor / math.sqrt(d_k) + 1) < 1e-2 for d_k, divisor in divisors.items()):
         return "wrong-sign", "The scores have the wrong sign: what fits best gets the least weight."

@@ -128,8 +128,7 @@ EXERCISE = Exercise(
             (").exp()", ")"), HIDDEN, (" / shares.sum(dim=-1, keepdim=True)", "")),
         Mistake("no-exponential", "Each row is divided by its sum, but without exp first: scores may be negative, "
             "shares may not.", (").exp()", ")"), HIDDEN),
-        Mistake("mask-ignored", "The mask changes nothing: hidden keys keep their weight. Is the argument used?",
-            ("if mask is not None", "if False")),
+        Mistake("mask-ignored", "The mask changes nothing. Is the argument used?", ("if mask is not None", "if False")),
         Mistake("mask-inverted", "The mask is upside down: what may be seen is hidden. True = may attend, so hide "
             "where it is False.", ("* mask", "* ~mask")),
         Mistake("mask-after-softmax", "Rows sum to less than 1: the hidden keys took their share first, and then it "
@@ -137,9 +136,8 @@ EXERCISE = Exercise(
             ("if mask is not None", "if False"), ("True)", "True) * (1 if mask is None else mask)")),
         Mistake("mask-added", "The mask was added to the scores: True counts as 1 there, so a seen key gets e¹ times "
             "the odds and a hidden one stays.", ("* mask", "* mask.to(q.dtype).exp()")),
-        Mistake("hidden-scores-zero", "Hidden scores were set to 0, and e⁰ is 1: they still take a share. It takes −∞ "
-            "to get none (or a mask that is multiplied in after exp).",
-            ("shares * mask", "torch.where(mask, shares, 1.0)")),
+        Mistake("hidden-scores-zero", "Hidden scores were set to 0, and e⁰ is 1: they still take a share. −∞ gets none "
+            "(or a mask multiplied in after exp).", ("shares * mask", "torch.where(mask, shares, 1.0)")),
         Mistake("too-low-for-half-precision", "Right in float32, but half precision ends at −65504, and −1e9 does not "
             "fit. Use float('-inf') or torch.finfo(scores.dtype).min.",
             ("shares * mask", "shares.log().masked_fill(~mask, -1e9).exp()")),
@@ -149,16 +147,13 @@ EXERCISE = Exercise(
             "row for each query.", ("q @ k.", "k @ q."), ("shares * mask", "shares.masked_fill(~mask, 0)")),
         Mistake("results-swapped", "These are weights, then context; wanted (context, weights).",
             ("weights @ v, weights", "weights, weights @ v")),
-        Mistake("context-alone", "Only the context came back; wanted two results, (context, weights).",
-            ("v, weights", "v")),
+        Mistake("context-alone", "Only the context came back; wanted (context, weights).", ("v, weights", "v")),
         Mistake("scores-returned", "The second result holds scores; wanted the weights, after softmax.",
             ("v, weights", "v, shares.log()")),
         Mistake("context-of-undivided-shares", "The weights are right, but the context was made before the division: "
             "it takes the weights, not exp of the scores.", ("weights @ v", "shares @ v")),
-        Mistake("keys-mixed", "The weights mix the keys. What is handed over once found are the values, v.",
-            ("@ v", "@ k")),
-        Mistake("queries-mixed", "The weights mix the queries. What is handed over once found are the values, v.",
-            ("@ v", "@ q")),
+        Mistake("keys-mixed", "The weights mix the keys. What is handed over are the values, v.", ("@ v", "@ k")),
+        Mistake("queries-mixed", "The weights mix the queries. What is handed over are the values, v.", ("@ v", "@ q")),
     ),
     right=(
         scaled_dot_product_attention,

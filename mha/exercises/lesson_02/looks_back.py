@@ -1,23 +1,15 @@
 """Exercise 2.1: how much each head looks k tokens back."""
 
-import itertools
-
 import torch
 
-from mha.exercises.exercise import Exercise, Mistake, random_tensor
+from mha.exercises.compare import one_tensor
+from mha.exercises.exercise import BEST_HEAD, HEADS_AVERAGED, Exercise, Mistake, random_tensor
+from mha.exercises.probes import cells_used
 
 
 def looks_back(weights, k):
     cells = weights.diagonal(-k, dim1=1, dim2=2)  # (h, T, T) → (h, T − k): the first k tokens have nobody there
     return cells.mean(dim=-1)  # (h,)
-
-
-def _one_tensor(found):
-    """A list of numbers is as good as a tensor."""
-    if isinstance(found, list | tuple) and all(isinstance(x, int | float | torch.Tensor) for x in found):
-        numbers = [float(x) for x in found if not isinstance(x, torch.Tensor) or x.numel() == 1]
-        return torch.tensor(numbers) if len(numbers) == len(found) else found
-    return found
 
 
 def _draw(seed, h, T):
@@ -35,42 +27,11 @@ def _inputs():
     }
 
 
-def cells_used(attempt):
-    """For numbers (h,) that are linear in weights (h, T, T): which cells of head 0's table count, and how much."""
-    T, k = 5, 2
-    wanted = {(t, t - k): 1 / (T - k) for t in range(k, T)}
-    used = {}
-    for t, s in itertools.product(range(T), range(T)):
-        table = torch.zeros(2, T, T)
-        table[0, t, s] = 1
-        value = attempt.call(table, k)
-        if not isinstance(value, torch.Tensor) or value.shape != (2,) or value.isnan().any():
-            return None
-        if value[0]:
-            used[t, s] = value[0].item()
-    other = random_tensor(0, 2, T, T)
-    if abs(attempt.call(other, k)[0] - sum(share * other[0][cell] for cell, share in used.items())) > 1e-4:
-        return None  # no weighted sum of cells
-    extra, missing = ([cell for cell in one if cell not in other] for one, other in ((used, wanted), (wanted, used)))
-    if extra and len(extra) < T * T // 2:
-        many = f" and {len(extra) - 1} more that should not" if len(extra) > 1 else ", which should not"
-        return "cells-too-many", f"With {T} tokens and k = {k}, cell {extra[0]} counts (query, key){many}."
-    if missing:
-        return (
-            "cells-missing",
-            f"With {T} tokens and k = {k}, cell {missing[0]} (query, key) does not count; it should.",
-        )
-    for cell, share in wanted.items():
-        if not extra and abs(used[cell] - share) > 1e-4:
-            says = f"The right cells, but with {T} tokens and k = {k} each counts {used[cell]:.3f}, wanted 1/{T - k}"
-            return "wrong-share", f"{says}: a mean over the T − k tokens that have somebody there."
-    return None
-
-
 # fmt: off
 EXERCISE = Exercise(
     "2.1", looks_back, difficulty=2, minutes=5,
-    inputs=_inputs, read=_one_tensor, probes=(cells_used,), cell="{:.3f}".format,
+    inputs=_inputs, read=one_tensor, cell="{:.3f}".format,
+    probes=(cells_used(5, 2, {(t, t - 2): 1 / 3 for t in (2, 3, 4)}, on="5 tokens and k = 2"),),
     hints=(
         "Take one head and k = 1. Which cell of row t is the token before it? In row 0?",
         "The cells (t, t − k) lie on a line parallel to the diagonal, below it. Index it with two lists of numbers, or "
@@ -109,16 +70,13 @@ EXERCISE = Exercise(
             ("cells.mean", "weights.tril(-k)[:, k:].sum(dim=-1).mean")),
         Mistake("mean-over-the-table", "The sum was divided by T · T, all cells of the table; only T − k of them are k "
             "places back.", (".mean(dim=-1)", ".sum(dim=-1) / weights.size(-1) ** 2")),
-        Mistake("how-often-largest", "This is how often that token gets the most weight; wanted the weight itself, on "
-            "average.",
+        Mistake("how-often-largest", "This is how often that token gets the most weight; wanted the weight itself.",
             ("cells.mean", "(weights.argmax(dim=-1) == torch.arange(-k, weights.size(-1) - k))[:, k:].float().mean")),
         Mistake("empty-slice", "Right for k ≥ 1. At k = 0 the slice [:-k] is [:0], and empty: -0 is 0, no distance "
             "from the end. [:T - k] says the same for every k.",
             ("cells.mean", "weights[:, k:, :-k].diagonal(dim1=1, dim2=2).mean")),
-        Mistake("heads-averaged", "The heads were averaged: two that look to different places become one blur. One "
-            "number for each head.", ("return ", "return torch.mean("), ("  # (h,)", ")  # (h,)")),
-        Mistake("best-head-only", "Only the best head's number came back; wanted one for each.",
-            ("return ", "return torch.max("), ("  # (h,)", ")  # (h,)")),
+        Mistake("heads-averaged", HEADS_AVERAGED, ("return ", "return torch.mean("), ("  # (h,)", ")  # (h,)")),
+        Mistake("best-head-only", BEST_HEAD, ("return ", "return torch.max("), ("  # (h,)", ")  # (h,)")),
         Mistake("head-0-only", "Only head 0's number came back; wanted one for each.",
             ("return ", "return ("), ("  # (h,)", ")[0]  # (h,)")),
         Mistake("diagonal-of-heads", "torch.diagonal takes axes 0 and 1 unless told, heads × queries here. Name the "

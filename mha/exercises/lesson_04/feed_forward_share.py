@@ -1,8 +1,8 @@
 """Exercise 4.2: the feed-forward block's share of a layer."""
 
 from mha.accounting import feed_forward_parameters
+from mha.exercises.compare import whole
 from mha.exercises.exercise import Exercise, Mistake
-from mha.exercises.lesson_04._whole import whole
 
 
 def feed_forward_share(d_model, expansion=4):

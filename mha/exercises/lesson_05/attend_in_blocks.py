@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from mha.exercises.compare import equal
-from mha.exercises.exercise import Exercise, Mistake, random_tensor
+from mha.exercises.exercise import NO_SCALE, Exercise, Mistake, random_tensor
 
 
 def attend_in_blocks(q, k, v, size):
@@ -82,7 +82,7 @@ BLOCKS = "zip(k.split(size, dim=-2), v.split(size, dim=-2), strict=True)"
 # fmt: off
 EXERCISE = Exercise(
     "5.4", attend_in_blocks, difficulty=3, minutes=8,
-    probes=(between_blocks,), inputs=_inputs, tolerance=1e-3,
+    probes=(between_blocks,), inputs=_inputs, tolerance=1e-3, entangled=True,
     hints=(
         "Begin with the lesson's function for one query. What has a single number there has one for each query here: "
         "shape (…, T, 1), so that it meets the scores (…, T, size).",
@@ -95,7 +95,7 @@ EXERCISE = Exercise(
         Mistake("last-block-left-out", "The last keys are left out where the block size does not divide their number: "
             "the last block is shorter.",
             (BLOCKS, "zip(k.split(size, dim=-2)[: k.size(-2) // size], v.split(size, dim=-2), strict=False)")),
-        Mistake("no-scale", "The scores are not divided by √d_k.", (" / math.sqrt(q.size(-1))", "")),
+        Mistake("no-scale", NO_SCALE, (" / math.sqrt(q.size(-1))", "")),
         Mistake("each-block-its-own-softmax", "Each block has a softmax of its own and the blocks' contexts are "
             "averaged, so that every block counts alike. A block counts by its share of the whole sum.",
             (FADE, "fade, shares = 1, scores.softmax(dim=-1)")),
@@ -109,9 +109,8 @@ EXERCISE = Exercise(
             ("total * fade", "total")),
         Mistake("context-not-rescaled", "The sum fades when a larger score comes; the context must, too.",
             ("context * fade", "context")),
-        Mistake("last-block-only", "Only the last block is left in the result: earlier ones fade to zero, or are "
-            "overwritten. Is the largest score kept for the next round, and is the block's part added?",
-            ("        largest = new_largest\n", "")),
+        Mistake("last-block-only", "Only the last block is left: earlier ones fade to zero, or are overwritten. Is the "
+            "largest score kept, and each part added?", ("        largest = new_largest\n", "")),
         Mistake("fade-upside-down", "exp(new − old) grows where it should fade, and makes ∞ · 0 = NaN of the first "
             "block; wanted exp(old largest − new largest).", ("(largest - new_largest)", "(new_largest - largest)")),
         Mistake("largest-of-the-block-only", "The scores are taken minus the largest of this block, not of all so far. "

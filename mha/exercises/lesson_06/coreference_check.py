@@ -2,7 +2,7 @@
 
 import torch
 
-from mha.exercises.exercise import Exercise, Mistake, random_tensor
+from mha.exercises.exercise import BEST_HEAD, HEADS_AVERAGED, Exercise, Mistake, random_tensor
 
 
 def coreference_check(weights, pronouns, candidates):
@@ -89,9 +89,8 @@ EXERCISE = Exercise(
             ("weights[text, :, pronouns]", "weights[:, :, pronouns].permute(2, 1, 3, 0)"),
             ("mean(dim=0)", "mean(dim=(0, 2))")),
         Mistake("places-of-the-first-text", "Pronoun and candidates of text 0 were used for all texts; each has its "
-            "own.",
-            ("pronouns]", "pronouns[0]]"),
-            ("candidates[:, 0]", "candidates[0, 0]"), ("candidates[:, 1]", "candidates[0, 1]")),
+            "own.", ("pronouns]", "pronouns[0]]"), ("candidates[:, 0]", "candidates[0, 0]"),
+            ("candidates[:, 1]", "candidates[0, 1]")),
         Mistake("word-before-read", "The row of the word before the pronoun was read.", ("pronouns]", "pronouns - 1]")),
         Mistake("first-pronoun-for-all", "Every text was read at the place of text 0's pronoun.",
             ("pronouns]", "pronouns[0]]")),
@@ -111,10 +110,8 @@ EXERCISE = Exercise(
             ("> to_other).float().mean", "> to_other).float().sum")),
         Mistake("averaged-over-heads-per-text", "The mean ran over the heads; wanted over texts, one number for each "
             "head.", ("> to_other).float().mean(dim=0)", "> to_other).float().mean(dim=1)")),
-        Mistake("heads-averaged", "One number came back for all heads; wanted one for each.",
-            ("  # (h,)", ".mean()  # (h,)")),
-        Mistake("best-head-only", "Only the best head's accuracy came back; wanted all.",
-            ("  # (h,)", ".max()  # (h,)")),
+        Mistake("heads-averaged", HEADS_AVERAGED, ("  # (h,)", ".mean()  # (h,)")),
+        Mistake("best-head-only", BEST_HEAD, ("  # (h,)", ".max()  # (h,)")),
         Mistake("baseline-missing", "Only the accuracy came back; without a baseline nobody knows what it is worth.",
             ("accuracy, baseline", "accuracy")),
         Mistake("baseline-equally-near-counts", "Where both candidates are equally near, that counted as right; "

@@ -2,7 +2,7 @@
 
 import torch
 
-from mha.exercises.exercise import Exercise, Mistake, random_tensor
+from mha.exercises.exercise import BEST_HEAD, HEADS_AVERAGED, Exercise, Mistake, random_tensor
 
 
 def previous_token_score(weights):
@@ -49,9 +49,8 @@ EXERCISE = Exercise(
             (".mean(dim=-1)", ".sum(dim=-1).div(weights.tril(-1).sum(dim=(1, 2)))")),
         Mistake("all-of-the-past", "This is the weight on all earlier tokens; wanted the one just before.",
             (WHOLE, "weights[:, 1:].tril().sum(dim=-1).mean(dim=-1)")),
-        Mistake("all-of-the-past-over-T", "This is the weight on all earlier tokens, with the empty first row in the "
-            "mean; wanted the one token just before, over T − 1 rows.",
-            (WHOLE, "weights.tril(-1).sum(dim=-1).mean(dim=-1)")),
+        Mistake("all-of-the-past-over-T", "The weight on all earlier tokens, empty first row included; wanted the one "
+            "just before, over T − 1 rows.", (WHOLE, "weights.tril(-1).sum(dim=-1).mean(dim=-1)")),
         Mistake("strength", "This is the strength, (score − null) / (1 − null); wanted the score alone.",
             (".mean(dim=-1)", ".mean(dim=-1).sub(1 / weights.size(1)).div(1 - 1 / weights.size(1))")),
         Mistake("null-subtracted", "1/T, the null, was taken away; wanted the score alone.",
@@ -64,10 +63,8 @@ EXERCISE = Exercise(
             "before it.", (".mean(dim=-1)", ".sum(dim=-1).div(weights[0].numel())")),
         Mistake("itself-too", "The weight on the token itself was counted, too; wanted the one before it alone.",
             (".mean", ".add(weights.diagonal(dim1=1, dim2=2)[:, 1:]).mean")),
-        Mistake("heads-averaged-first", "The heads were averaged: one clear head among twelve disappears. One number "
-            "for each.", ("  # cells", ".mean()  # cells")),
-        Mistake("best-head-only", "Only the best head's score came back; wanted one for each.",
-            ("  # cells", ".max()  # cells")),
+        Mistake("heads-averaged-first", HEADS_AVERAGED, ("  # cells", ".mean()  # cells")),
+        Mistake("best-head-only", BEST_HEAD, ("  # cells", ".max()  # cells")),
     ),
     right=(
         lambda w: torch.stack([torch.stack([head[i, i - 1] for i in range(1, len(head))]).mean() for head in w]),

@@ -2,7 +2,7 @@
 
 import torch
 
-from mha.exercises.exercise import Exercise, Mistake, random_tensor
+from mha.exercises.exercise import BEST_HEAD, HEADS_AVERAGED, Exercise, Mistake, random_tensor
 from mha.exercises.lesson_06.previous_token_score import EXERCISE as PREVIOUS
 
 
@@ -67,10 +67,8 @@ EXERCISE = Exercise(
         Mistake("summed", "The sum over tokens was taken; wanted their mean.", (".mean(dim=-1)", ".sum(dim=-1)")),
         Mistake("best-token-only", "The largest row was taken; wanted the mean over tokens.",
             (".mean(dim=-1)", ".amax(dim=-1)")),
-        Mistake("heads-averaged-first", "The heads were averaged; one number for each.",
-            ("  # weight", ".mean()  # weight")),
-        Mistake("best-head-only", "Only the best head's number came back; wanted one for each.",
-            ("  # weight", ".max()  # weight")),
+        Mistake("heads-averaged-first", HEADS_AVERAGED, ("  # weight", ".mean()  # weight")),
+        Mistake("best-head-only", BEST_HEAD, ("  # weight", ".max()  # weight")),
     ),
     right=(
         lambda w, marks: (w * marks).sum((1, 2)) / w.size(1) - marks.sum() / len(marks),

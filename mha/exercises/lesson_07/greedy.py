@@ -3,7 +3,7 @@
 import torch
 
 from mha.exercises.exercise import Exercise, Mistake
-from mha.exercises.lesson_07._symbols import wrong_symbol
+from mha.exercises.lesson_07.decoder_inputs import wrong_symbol
 
 
 def greedy(model, source, start, steps):
@@ -36,7 +36,7 @@ def slow_greedy(model, source, start, steps):
     """Text by text, with lists."""
     found = []
     for text in source:
-        written = []
+        written: list[int] = []
         for _ in range(steps):
             written.append(model(text[None], torch.tensor([[start, *written]]))[0][0, -1].topk(1).indices.item())
         found.append(written)
@@ -60,8 +60,8 @@ EXERCISE = Exercise(
     "7.5", greedy, difficulty=2, minutes=8,
     probes=(wrong_symbol,), cell="{:g}".format,
     inputs=lambda: {
-        "3 texts, 5 steps": (_Rule(11), torch.tensor([[3, 1], [4, 4], [7, 5]]), 10, 5),
         "2 texts, 7 steps": (_Rule(8), torch.tensor([[1, 2, 3], [5, 0, 5]]), 3, 7),
+        "3 texts, 5 steps": (_Rule(11), torch.tensor([[3, 1], [4, 4], [7, 5]]), 10, 5),
         "4 texts, 1 step": (_Rule(6), torch.tensor([[1], [2], [4], [0]]), 5, 1),
     },
     hints=(
@@ -92,13 +92,11 @@ EXERCISE = Exercise(
         Mistake("start-hard-coded", "Decoding begins with symbol 11, whatever start is: that is start for the dates "
             "alone. Use what is handed over.", ("1), start", "1), 11")),
         Mistake("new-symbol-in-front", "Each new symbol was put in front; it belongs behind all others, and start "
-            "stays first.",
-            ("symbols, scores[:, -1:].argmax(dim=-1)", "scores[:, -1:].argmax(dim=-1), symbols")),
+            "stays first.", ("symbols, scores[:, -1:].argmax(dim=-1)", "scores[:, -1:].argmax(dim=-1), symbols")),
         Mistake("source-and-symbols-swapped", "The model was called with (symbols, source); it takes (source, "
             "symbols).", ("source, symbols", "symbols, source")),
         Mistake("argmax-over-everything", "argmax without an axis counts through all texts at once and gives one "
-            "number; wanted one for each text, axis -1.",
-            ("argmax(dim=-1)", "argmax().expand(len(source), 1)")),
+            "number; wanted one for each text, axis -1.", ("argmax(dim=-1)", "argmax().expand(len(source), 1)")),
         Mistake("second-likeliest", "The second largest score was taken; wanted the largest.",
             ("argmax(dim=-1)", "topk(2).indices[..., 1]")),
         Mistake("score-for-symbol", "The largest score itself was written down; wanted which symbol has it: argmax, "

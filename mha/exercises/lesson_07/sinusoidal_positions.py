@@ -64,8 +64,7 @@ EXERCISE = Exercise(
         Mistake("cosine-alone", "Both columns of a pair hold the cosine; the even one is a sine.",
             ("angles.sin(), angles.cos()", "angles.cos(), angles.cos()")),
         Mistake("rate-by-column", "Each column has a rate of its own, 10000 ** (−column / d); the two of a pair share "
-            "one. Count pairs: i is column // 2, and the exponent −2i / d.",
-            ("0, d_model, 2", "d_model"),
+            "one. Count pairs: i is column // 2, and the exponent −2i / d.", ("0, d_model, 2", "d_model"),
             ("angles.sin(), angles.cos()", "angles[:, 0::2].sin(), angles[:, 1::2].cos()")),
         Mistake("angles-themselves", "These are angles; wanted their sine and cosine.",
             ("angles.sin(), angles.cos()", "angles, angles")),

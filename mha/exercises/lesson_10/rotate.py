@@ -67,9 +67,8 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake("halves-are-pairs", "You pair feature i with feature i + d_k/2. Many models do so (Llama's published "
-            "code pairs neighbours, its copy in transformers halves), but weights made for one are wrong in the "
-            "other; here neighbours are a pair.",
-            (PAIRS, "x.chunk(2, dim=-1)"), (TOGETHER, "torch.cat(turned, dim=-1)")),
+            "code pairs neighbours, its copy in transformers halves), but weights made for one are wrong in the other; "
+            "here neighbours are a pair.", (PAIRS, "x.chunk(2, dim=-1)"), (TOGETHER, "torch.cat(turned, dim=-1)")),
         Mistake("halves-cut-neighbours-put", "Pairs were cut as halves and put together as neighbours.",
             (PAIRS, "x.chunk(2, dim=-1)")),
         Mistake("not-put-back", "The turned pairs are right, but not back in their places: all first ones, then all "
@@ -85,9 +84,8 @@ EXERCISE = Exercise(
             "in, with the sine.", (TURNED, "first * cos, second * cos")),
         Mistake("overwritten", "The second feature was turned with the first one already changed. Compute both from "
             "the old pair.", (TURNED, "first * cos - second * sin, (first * cos - second * sin) * sin + second * cos")),
-        Mistake("one-rate-for-all", "Every pair turns at the same rate; it should fall from pair to pair, "
-            "base ** (-2i / d_k).",
-            ("base ** (-torch.arange(0, d_k, 2, device=x.device) / d_k)", "torch.ones(d_k // 2)")),
+        Mistake("one-rate-for-all", "Every pair turns at the same rate; it should fall from pair to pair, base ** (-2i "
+            "/ d_k).", ("base ** (-torch.arange(0, d_k, 2, device=x.device) / d_k)", "torch.ones(d_k // 2)")),
         Mistake("rates-rise", "The rates rise from pair to pair: the exponent lacks its minus.",
             ("(-torch.arange", "(torch.arange")),
         Mistake("rates-fall-too-slowly", "The exponent is −i / d_k; wanted −2i / d_k, for pair i.",
