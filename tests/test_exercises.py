@@ -164,6 +164,119 @@ def einsum_heads(x, w_qkv, w_out, num_heads, mask=None):
     return torch.einsum("bhts,bhsk,ohk->bto", weights, v, w_out.view(-1, num_heads, w.size(2)))
 
 
+def one_head_at_a_time(context, w_out):
+    """Each head alone, the others silent."""
+    alone = torch.eye(context.size(1))[:, None, :, None, None] * context  # (h, B, h, T, d_k)
+    return torch.stack([head.transpose(1, 2).flatten(-2) @ w_out.T for head in alone], dim=1)
+
+
+def heads_added_up(x, w_qkv, w_out, numheads, mask=None):
+    """Each head writes through its own columns of w_out."""
+    d = x.size(-1)
+    output = 0
+    for head, columns in enumerate(w_out.split(d // numheads, 1)):
+        q, k, v = (x @ block.chunk(numheads)[head].T for block in w_qkv.chunk(3))
+        own = mask if mask is None else mask.expand(len(x), numheads, *mask.shape[-2:])[:, head]
+        output = output + F.scaled_dot_product_attention(q, k, v, own) @ columns.T
+    return output
+
+
+def pytorchs_own(x, w_qkv, w_out, num_heads, mask=None):
+    layer = nn.MultiheadAttention(x.size(-1), num_heads, bias=False, batch_first=True, dtype=x.dtype)
+    with torch.no_grad():
+        layer.in_proj_weight.copy_(w_qkv)
+        layer.out_proj.weight.copy_(w_out)
+    if mask is not None:
+        mask = ~mask.expand(len(x), num_heads, x.size(1), x.size(1)).flatten(0, 1)
+    return layer(x, x, x, attn_mask=mask)[0]
+
+
+def two_passes(q, k, v, size):
+    """First the largest score of each query, then the sums."""
+    blocks = [(q @ a.mT * q.size(-1) ** -0.5, b) for a, b in zip(k.split(size, -2), v.split(size, -2), strict=True)]
+    largest = torch.stack([scores.amax(-1, keepdim=True) for scores, _ in blocks]).amax(0)
+    shares = [(scores - largest).exp() for scores, _ in blocks]
+    mixed = sum(share @ b for share, (_, b) in zip(shares, blocks, strict=True))
+    return mixed / sum(share.sum(-1, keepdim=True) for share in shares)
+
+
+def by_logarithms(q, k, v, size):
+    """Each block's own context, weighted by its share of the whole sum."""
+    contexts, sums = [], []
+    for start in range(0, k.size(-2), size):
+        block = slice(start, start + size)
+        scores = q @ k[..., block, :].mT / q.size(-1) ** 0.5
+        contexts.append(scores.softmax(-1) @ v[..., block, :])
+        sums.append(scores.logsumexp(-1, keepdim=True))
+    return (torch.stack(contexts) * torch.stack(sums).softmax(0)).sum(0)
+
+
+def by_loops(weights, pronouns, candidates):
+    right = torch.zeros(weights.size(1))
+    near = 0
+    for table, p, (a, b) in zip(weights, pronouns.tolist(), candidates.tolist(), strict=True):
+        right += table[:, p, a] > table[:, p, b]
+        near += abs(a - p) < abs(b - p)
+    return right / len(weights), near / len(weights)
+
+
+def slow_greedy(model, source, start, steps):
+    """Text by text, with lists."""
+    found = []
+    for text in source:
+        written = []
+        for _ in range(steps):
+            written.append(model(text[None], torch.tensor([[start, *written]]))[0][0, -1].topk(1).indices.item())
+        found.append(written)
+    return torch.tensor(found)
+
+
+def careful_greedy(model, source, start, steps):
+    """As one would with the real model: eval mode, its device, no gradients, and its weights asked for."""
+    model.eval()
+    device = next(model.parameters()).device
+    symbols = torch.tensor([[start]] * len(source)).to(device)
+    with torch.no_grad():
+        while symbols.size(1) <= steps:
+            scores, _ = model.to(device)(source.to(device), symbols)
+            symbols = torch.hstack([symbols, scores[:, -1:].argmax(-1)])
+    return symbols[:, -steps:]
+
+
+def by_numbers(length, d_model):
+    def wave(place, column):
+        return (math.cos if column % 2 else math.sin)(place / 10000 ** ((column - column % 2) / d_model))
+
+    return torch.tensor([[wave(place, column) for column in range(d_model)] for place in range(length)])
+
+
+def by_complex_numbers(x, positions, base=10_000.0):
+    d_k = x.size(-1)
+    angles = torch.outer(positions.float(), base ** (-torch.arange(d_k // 2) * 2 / d_k))
+    turn = torch.polar(torch.ones_like(angles), angles)
+    return torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous()) * turn).flatten(-2)
+
+
+def induction_by_loops(weights, tokens):
+    T, rows = len(tokens), []
+    for i in range(T):
+        keys = [j for j in range(1, i + 1) if tokens[j - 1] == tokens[i]]
+        if keys:
+            rows.append(weights[:, i, keys].sum(dim=-1))
+    return torch.stack(rows).mean(dim=0)
+
+
+def shifted_queries(weights, tokens):
+    before = torch.cat([tokens.new_tensor([-1]), tokens[:-1]])  # the token before each key
+    keys = (before[None, :] == tokens[:, None]).tril()
+    return torch.einsum("hij,ij->h", weights, keys.to(weights.dtype)) / keys.any(dim=1).sum()
+
+
+def divisors(d_model):
+    low = [h for h in range(1, math.isqrt(d_model) + 1) if d_model % h == 0]
+    return sorted({*low, *(d_model // h for h in low)})
+
+
 MORE = {  # long or odd ones, beside those in an exercise's own file
     "1.1": [
         loop_attention,
@@ -178,7 +291,9 @@ MORE = {  # long or odd ones, beside those in an exercise's own file
         lambda w, k: torch.diagonal(w, -k, 1, 2).mean(-1),
         lambda w, k: torch.stack([torch.stack([head[t, t - k] for t in range(k, len(head))]).mean() for head in w]),
     ],
-    "3.3": [Layer(), loop_of_heads, einsum_heads],
+    "3.3": [Layer(), loop_of_heads, einsum_heads, heads_added_up, pytorchs_own],
+    "3.4": [divisors],
+    "3.5": [one_head_at_a_time],
     "4.1": [lambda d, h, bias=False: torch.tensor(4 * d * d + 4 * d * bias)],
     "4.2": [
         lambda d, expansion=4: fractions.Fraction(expansion, expansion + 2),
@@ -189,7 +304,13 @@ MORE = {  # long or odd ones, beside those in an exercise's own file
         lambda m: (~m).view(-1, m.size(-1)) if m.dim() == 4 and m.size(1) == 1 else to_blocked(m),
     ],
     "5.2": [lambda w, h: w.view(3, h, -1, w.size(1))],
+    "5.4": [two_passes, by_logarithms],
+    "6.3": [by_loops, lambda *arguments: [*by_loops(*arguments)]],
     "6.4": [lambda T: np.eye(T)[[T - 2] * T]],
+    "7.2": [by_numbers],
+    "7.5": [slow_greedy, careful_greedy],
+    "9.1": [induction_by_loops, shifted_queries],
+    "10.3": [by_complex_numbers],
 }
 
 

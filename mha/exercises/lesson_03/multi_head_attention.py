@@ -4,7 +4,6 @@ import itertools
 import math
 
 import torch
-import torch.nn.functional as F
 
 from mha.exercises.exercise import NO_SCALE, Exercise, Mistake, random_tensor
 from mha.exercises.lesson_01.attention import EXERCISE as ATTENTION
@@ -144,27 +143,6 @@ def _sliced(x, w, num_heads):
     return torch.cat([part @ w[:d_k, :d_k].T for part in x.chunk(num_heads, -1)], -1)
 
 
-def _heads_added_up(x, w_qkv, w_out, num_heads, mask=None):
-    """Each head writes through its own columns of w_out."""
-    d = x.size(-1)
-    output = 0
-    for head, columns in enumerate(w_out.split(d // num_heads, 1)):
-        q, k, v = (x @ block.chunk(num_heads)[head].T for block in w_qkv.chunk(3))
-        own = mask if mask is None else mask.expand(len(x), num_heads, *mask.shape[-2:])[:, head]
-        output = output + F.scaled_dot_product_attention(q, k, v, own) @ columns.T
-    return output
-
-
-def _pytorchs_own(x, w_qkv, w_out, num_heads, mask=None):
-    layer = torch.nn.MultiheadAttention(x.size(-1), num_heads, bias=False, batch_first=True, dtype=x.dtype)
-    with torch.no_grad():
-        layer.in_proj_weight.copy_(w_qkv)
-        layer.out_proj.weight.copy_(w_out)
-    if mask is not None:
-        mask = ~mask.expand(len(x), num_heads, x.size(1), x.size(1)).flatten(0, 1)
-    return layer(x, x, x, attn_mask=mask)[0]
-
-
 def _of_attention(name, *edits):
     return Mistake(name, ATTENTION.mistake(name).says, *edits)
 
@@ -247,7 +225,6 @@ EXERCISE = Exercise(
         Mistake("weights-returned-too", "Two results came back; wanted the output alone.",
             ("w_out.T", "w_out.T, scores.softmax(dim=-1)")),
     ),
-    right=(_heads_added_up, _pytorchs_own),
     fresh=lambda: [
         _draw(1, 2, 7, 20, 5), _draw(4, 1, 4, 12, 2), _draw(7, 3, 4, 12, 1),
         (*_draw(10, 3, 4, 12, 2), torch.ones(4, 4).tril().bool()),

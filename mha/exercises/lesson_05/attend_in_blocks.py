@@ -55,26 +55,6 @@ def between_blocks(attempt):
     return "wrong-with-large-scores", "Small scores are right, large ones are not: what does exp get?"
 
 
-def _two_passes(q, k, v, size):
-    """First the largest score of each query, then the sums."""
-    blocks = [(q @ a.mT * q.size(-1) ** -0.5, b) for a, b in zip(k.split(size, -2), v.split(size, -2), strict=True)]
-    largest = torch.stack([scores.amax(-1, keepdim=True) for scores, _ in blocks]).amax(0)
-    shares = [(scores - largest).exp() for scores, _ in blocks]
-    mixed = sum(share @ b for share, (_, b) in zip(shares, blocks, strict=True))
-    return mixed / sum(share.sum(-1, keepdim=True) for share in shares)
-
-
-def _by_logarithms(q, k, v, size):
-    """Each block's own context, weighted by its share of the whole sum."""
-    contexts, sums = [], []
-    for start in range(0, k.size(-2), size):
-        block = slice(start, start + size)
-        scores = q @ k[..., block, :].mT / q.size(-1) ** 0.5
-        contexts.append(scores.softmax(-1) @ v[..., block, :])
-        sums.append(scores.logsumexp(-1, keepdim=True))
-    return (torch.stack(contexts) * torch.stack(sums).softmax(0)).sum(0)
-
-
 LARGEST = "torch.maximum(largest, scores.amax(dim=-1, keepdim=True))"
 FADE = "fade, shares = (largest - new_largest).exp(), (scores - new_largest).exp()"
 BLOCKS = "zip(k.split(size, dim=-2), v.split(size, dim=-2), strict=True)"
@@ -132,8 +112,6 @@ EXERCISE = Exercise(
     ),
     right=(
         lambda q, k, v, size: F.scaled_dot_product_attention(q, k, v),
-        _two_passes,
-        _by_logarithms,
     ),
     fresh=lambda: [
         _draw(80, 2, 3, 5, 4, S=7, d_v=6, size=3), _draw(90, 5, 4, S=6, d_v=2, size=4),

@@ -32,29 +32,6 @@ class _Rule(torch.nn.Module):
         return scores, {} if need_weights else None
 
 
-def slow_greedy(model, source, start, steps):
-    """Text by text, with lists."""
-    found = []
-    for text in source:
-        written: list[int] = []
-        for _ in range(steps):
-            written.append(model(text[None], torch.tensor([[start, *written]]))[0][0, -1].topk(1).indices.item())
-        found.append(written)
-    return torch.tensor(found)
-
-
-def careful_greedy(model, source, start, steps):
-    """As one would with the real model: eval mode, its device, no gradients, and its weights asked for."""
-    model.eval()
-    device = next(model.parameters()).device
-    symbols = torch.tensor([[start]] * len(source)).to(device)
-    with torch.no_grad():
-        while symbols.size(1) <= steps:
-            scores, _ = model.to(device)(source.to(device), symbols)
-            symbols = torch.hstack([symbols, scores[:, -1:].argmax(-1)])
-    return symbols[:, -steps:]
-
-
 # fmt: off
 EXERCISE = Exercise(
     "7.5", greedy, difficulty=2, minutes=8,
@@ -109,7 +86,6 @@ EXERCISE = Exercise(
             ("symbols[:, 1:]", "symbols[:, -1:]")),
         Mistake("reversed", "The symbols come in reverse order.", ("symbols[:, 1:]", "symbols[:, 1:].flip(1)")),
     ),
-    right=(slow_greedy, careful_greedy),
     fresh=lambda: [
         (_Rule(11), torch.tensor([[5, 5, 2], [1, 9, 3], [4, 4, 4], [0, 1, 0]]), 10, 6),
         (_Rule(8), torch.tensor([[6], [3], [2]]), 7, 3),

@@ -1,7 +1,5 @@
 """Exercise 7.2: the table of waves that tells places apart."""
 
-import math
-
 import torch
 
 import mha.transformer
@@ -35,13 +33,6 @@ def _waves(attempt):
         says = f"from place 0 to 1 pair {pair} turns by {turned[pair].abs():.4f} radians, or that and whole turns"
         return "wrong-rates", f"On {case}, {says}; wanted {wanted[pair]:.4f}."
     return None
-
-
-def by_numbers(length, d_model):
-    def wave(place, column):
-        return (math.cos if column % 2 else math.sin)(place / 10000 ** ((column - column % 2) / d_model))
-
-    return torch.tensor([[wave(place, column) for column in range(d_model)] for place in range(length)])
 
 
 # fmt: off
@@ -88,6 +79,6 @@ EXERCISE = Exercise(
         Mistake("scaled", "Everything is multiplied by 1/√d; wanted plain sines and cosines.",
             ("return table", "return table / math.sqrt(d_model)")),
     ),
-    right=(mha.transformer.sinusoidal_positions, by_numbers),
+    right=(mha.transformer.sinusoidal_positions,),
     fresh=lambda: [(9, 12), (20, 4)],
 )

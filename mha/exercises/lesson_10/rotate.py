@@ -16,13 +16,6 @@ def rotate(x, positions, base=10_000.0):
     return torch.stack(turned, dim=-1).flatten(-2)
 
 
-def by_complex_numbers(x, positions, base=10_000.0):
-    d_k = x.size(-1)
-    angles = torch.outer(positions.float(), base ** (-torch.arange(d_k // 2) * 2 / d_k))
-    turn = torch.polar(torch.ones_like(angles), angles)
-    return torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous()) * turn).flatten(-2)
-
-
 def one_point(attempt):
     """What an answer does with one pair at place 1, and then how fast it turns the second of two pairs."""
     for point in ((1.0, 0.0), (0.0, 1.0)):
@@ -101,7 +94,7 @@ EXERCISE = Exercise(
             (TURNED, "first + sin, second + cos")),
         Mistake("nothing-turned", "x came back as it was.", (TOGETHER, "x")),
     ),
-    right=(suggested, by_complex_numbers),
+    right=(suggested,),
     fresh=lambda: [
         (random_tensor(9, 2, 6, 10), torch.arange(100, 106)),
         (random_tensor(8, 1, 2, 2), torch.tensor([1, 1])),
