@@ -343,6 +343,7 @@ def test_no_two_mistakes_look_alike_and_none_is_right(exercise):
     cases, untouched = exercise.inputs(), exercise.inputs()
     done = {mistake.name: behaviour(exercise, exercise.answer(mistake), cases) for mistake in exercise.mistakes}
     assert len(done) == len(exercise.mistakes) >= 3
+    assert not any(str(what).startswith("NameError") for outcomes in done.values() for what in outcomes)
     right = behaviour(exercise, exercise.reference, cases)
     for (one, left), (other, other_left) in itertools.combinations(done.items(), 2):
         assert not same(exercise, left, other_left), (one, other)

@@ -40,6 +40,11 @@ def random_tensor(seed: int, *shape: int) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
+def random_weights(seed: int, *shape: int) -> torch.Tensor:
+    """Attention weights of this shape, the same for each seed: rows sum to 1, and are far from even."""
+    return (3 * random_tensor(seed, *shape)).softmax(dim=-1)
+
+
 class Mistake:
     """A known wrong answer: a stable name, what it is and the way out, and the edits of the reference that make it."""
 

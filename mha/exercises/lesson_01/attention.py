@@ -138,9 +138,8 @@ EXERCISE = Exercise(
             "the odds and a hidden one stays.", ("* mask", "* mask.to(q.dtype).exp()")),
         Mistake("hidden-scores-zero", "Hidden scores were set to 0, and e⁰ is 1: they still take a share. −∞ gets none "
             "(or a mask multiplied in after exp).", ("shares * mask", "torch.where(mask, shares, 1.0)")),
-        Mistake("too-low-for-half-precision", "Right in float32, but half precision ends at −65504, and −1e9 does not "
-            "fit. Use float('-inf') or torch.finfo(scores.dtype).min.",
-            ("shares * mask", "shares.log().masked_fill(~mask, -1e9).exp()")),
+        Mistake("too-low-for-half-precision", "Right in float32, but half precision ends at −65504. Use float('-inf') "
+            "or torch.finfo(scores.dtype).min.", ("shares * mask", "shares.log().masked_fill(~mask, -1e9).exp()")),
         Mistake("transposed-with-T", "k.T turns all axes around, which is right for one table alone. Swap the last "
             "two: k.transpose(-2, -1).", ("k.transpose(-2, -1)", "k.permute(*range(k.dim() - 1, -1, -1))")),
         Mistake("queries-and-keys-swapped", "The table is k @ qᵀ: rows are keys and columns queries. Wanted q @ kᵀ, a "

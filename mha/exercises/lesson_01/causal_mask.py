@@ -42,8 +42,7 @@ EXERCISE = Exercise(
         Mistake("sees-everything", "All is True: nothing is hidden from anyone.", (">=", ">= 0 *")),
         Mistake("inverted", "True marks what is hidden here. In this course True = may attend.", (">=", "<")),
         Mistake("not-bool", "Right, but 0 and 1 as numbers; wanted booleans, which ~ turns over and nobody adds to "
-            "scores. Compare, or call .bool().",
-            ("position[:, None] >= position[None, :]", "(position[:, None] >= position).float()")),
+            "scores.", ("position[:, None] >= position[None, :]", "(position[:, None] >= position).float()")),
         Mistake("additive", "This is a table to be added, 0 and −∞; wanted booleans, True = may attend.",
             ("position[:, None] >= position[None, :]", "torch.where(position[:, None] >= position, 0.0, -torch.inf)")),
     ),

@@ -3,7 +3,7 @@
 import torch
 
 from mha.exercises.compare import one_tensor
-from mha.exercises.exercise import BEST_HEAD, HEADS_AVERAGED, Exercise, Mistake, random_tensor
+from mha.exercises.exercise import BEST_HEAD, HEADS_AVERAGED, Exercise, Mistake, random_weights
 from mha.exercises.probes import cells_used
 
 
@@ -12,18 +12,14 @@ def looks_back(weights, k):
     return cells.mean(dim=-1)  # (h,)
 
 
-def _draw(seed, h, T):
-    return (3 * random_tensor(seed, h, T, T)).softmax(dim=-1)
-
-
 def _inputs():
-    causal = _draw(4, 2, 7).tril()
+    causal = random_weights(4, 2, 7, 7).tril()
     return {
-        "3 heads, 6 tokens, k = 1": (_draw(1, 3, 6), 1),
-        "4 heads, 4 tokens, k = 2": (_draw(2, 4, 4), 2),
+        "3 heads, 6 tokens, k = 1": (random_weights(1, 3, 6, 6), 1),
+        "4 heads, 4 tokens, k = 2": (random_weights(2, 4, 4, 4), 2),
         "2 heads, 7 tokens, causal, k = 3": (causal / causal.sum(dim=-1, keepdim=True), 3),
-        "2 heads, 5 tokens, k = 0": (_draw(5, 2, 5), 0),
-        "1 head, 4 tokens, k = 3": (_draw(6, 1, 4), 3),
+        "2 heads, 5 tokens, k = 0": (random_weights(5, 2, 5, 5), 0),
+        "1 head, 4 tokens, k = 3": (random_weights(6, 1, 4, 4), 3),
     }
 
 
@@ -44,9 +40,8 @@ EXERCISE = Exercise(
             "are queries, so the past lies below.", ("-k", "k")),
         Mistake("one-too-near", "These are k − 1 places back. k = 0 is the token itself.", ("-k", "1 - k")),
         Mistake("one-too-far", "These are k + 1 places back; k = 1 is the token before.", ("-k", "-k - 1")),
-        Mistake("divided-by-T", "The sum was divided by T, but only T − k tokens have somebody k places back. The "
-            "first k cannot look there, and must not count against the head.",
-            (".mean(dim=-1)", ".sum(dim=-1) / weights.size(-1)")),
+        Mistake("divided-by-T", "The sum was divided by T, but the first k tokens have nobody k places back, and must "
+            "not count against the head.", (".mean(dim=-1)", ".sum(dim=-1) / weights.size(-1)")),
         Mistake("summed", "This is a sum over queries; wanted the mean, which lies between 0 and 1.",
             (".mean(dim=-1)", ".sum(dim=-1)")),
         Mistake("largest-weight", "This is the largest such weight; wanted the mean over queries.",
@@ -55,13 +50,11 @@ EXERCISE = Exercise(
             (".mean(dim=-1)", "[..., -1]")),
         Mistake("column-k", "This is column k, attention to the fixed place k; wanted k places before each query.",
             ("cells.mean", "weights[:, :, k].mean")),
-        Mistake("wraps-around", "For the first k queries, t − k is negative, and a negative index counts from the end: "
-            "they were paired with the last tokens. Begin with query k.",
-            ("cells.mean", "weights.roll(k, -1).diagonal(dim1=1, dim2=2).mean")),
+        Mistake("wraps-around", "For the first k queries t − k is negative, and counts from the end: they met the last "
+            "tokens. Begin with query k.", ("cells.mean", "weights.roll(k, -1).diagonal(dim1=1, dim2=2).mean")),
         Mistake("queries-from-4-on", "Queries before the fifth were left out, as in the lesson's cell, where k went up "
             "to 4. Here every query from k on counts.", ("cells.mean", "cells[:, 4 - k :].mean")),
-        Mistake("one-row", "This is one cell of row k; wanted a mean over rows.",
-            ("cells.mean(dim=-1)", "weights[:, k, 0]")),
+        Mistake("one-row", "This is one cell of row k; wanted a mean.", ("cells.mean(dim=-1)", "weights[:, k, 0]")),
         Mistake("whole-table", "This is the mean of the whole table, or of whole rows: 1/T for every head, as each row "
             "sums to 1.", ("cells.mean(dim=-1)", "weights.mean(dim=(1, 2))")),
         Mistake("up-to-k", "All the last k tokens were added up; wanted the one k places back.",
@@ -72,9 +65,8 @@ EXERCISE = Exercise(
             "places back.", (".mean(dim=-1)", ".sum(dim=-1) / weights.size(-1) ** 2")),
         Mistake("how-often-largest", "This is how often that token gets the most weight; wanted the weight itself.",
             ("cells.mean", "(weights.argmax(dim=-1) == torch.arange(-k, weights.size(-1) - k))[:, k:].float().mean")),
-        Mistake("empty-slice", "Right for k ≥ 1. At k = 0 the slice [:-k] is [:0], and empty: -0 is 0, no distance "
-            "from the end. [:T - k] says the same for every k.",
-            ("cells.mean", "weights[:, k:, :-k].diagonal(dim1=1, dim2=2).mean")),
+        Mistake("empty-slice", "Right for k ≥ 1. At k = 0 the slice [:-k] is [:0], and empty, as -0 is 0. [:T - k] is "
+            "right for every k.", ("cells.mean", "weights[:, k:, :-k].diagonal(dim1=1, dim2=2).mean")),
         Mistake("heads-averaged", HEADS_AVERAGED, ("return ", "return torch.mean("), ("  # (h,)", ")  # (h,)")),
         Mistake("best-head-only", BEST_HEAD, ("return ", "return torch.max("), ("  # (h,)", ")  # (h,)")),
         Mistake("head-0-only", "Only head 0's number came back; wanted one for each.",
@@ -89,5 +81,5 @@ EXERCISE = Exercise(
         lambda w, k: w[:, torch.arange(k, w.size(1)), torch.arange(w.size(1) - k)].mean(dim=-1),
         lambda w, k: (w * torch.eye(w.size(1)).roll(-k, 1).tril()).sum((1, 2)) / (w.size(1) - k),
     ),
-    fresh=lambda: [(_draw(11, 3, 9), 2), (_draw(12, 5, 8), 4), (_draw(13, 1, 6), 5), (_draw(14, 1, 3), 0)],
+    fresh=lambda: [(random_weights(T, h, T, T), k) for h, T, k in ((3, 9, 2), (5, 8, 4), (1, 6, 5), (1, 3, 0))],
 )

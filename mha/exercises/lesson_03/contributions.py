@@ -61,9 +61,8 @@ EXERCISE = Exercise(
             "not what it makes: multiply by the head's block.", (BLOCKS, "torch.eye(h * d_k).reshape(h, d_k, -1)")),
         Mistake("heads-summed", "The heads are summed up already: that is the output (B, T, d). Wanted each head's own "
             "part, (B, h, T, d).", (PRODUCT, "(context @ blocks).sum(dim=1)")),
-        Mistake("whole-output-for-each", "Each head was given the whole output. Wanted its own part: over the heads, "
-            "the parts add up to the output.",
-            (PRODUCT, "(context @ blocks).sum(dim=1, keepdim=True).expand(-1, h, -1, -1)")),
+        Mistake("whole-output-for-each", "Each head was given the whole output. Wanted its own part: all parts add up "
+            "to the output.", (PRODUCT, "(context @ blocks).sum(dim=1, keepdim=True).expand(-1, h, -1, -1)")),
         Mistake("output-shared-evenly", "The output was divided by h, the same part for each head. The heads write "
             "different things: each its own context times its own block.",
             (PRODUCT, "(context @ blocks).mean(dim=1, keepdim=True).expand(-1, h, -1, -1)")),

@@ -186,9 +186,8 @@ EXERCISE = Exercise(
         Mistake("sizes-swapped", "h and d_k changed places in the split: d_k heads of h numbers. The last axis is d / "
             "h wide.", ("num_heads, d // num_heads)", "d // num_heads, num_heads)")),
         Mistake("heads-among-themselves", "q, k and v were left as (B, T, h, d_k), so each token's heads attend to "
-            "each other and never to another token. Scores must be T × T: transpose(1, 2) first.",
-            (".transpose(1, 2) for", " for"), ("context.transpose(1, 2)", "context"),
-            ("not None:", "not None and T == num_heads:")),
+            "each other alone. Scores must be T × T: transpose(1, 2) first.", (".transpose(1, 2) for", " for"),
+            ("context.transpose(1, 2)", "context"), ("not None:", "not None and T == num_heads:")),
         Mistake("one-head", "This is attention with a single head, d wide: num_heads changes nothing.",
             (SPLIT, "view(B, T, (num_heads := 1), d).transpose(1, 2)")),
         Mistake("no-scale", NO_SCALE, (" / math.sqrt(d // num_heads)", "")),

@@ -78,10 +78,8 @@ EXERCISE = Exercise(
             ("4 * d_model if", "3 * d_model if")),
         Mistake("only-output-bias", "3·d too few with bias=True: query, key and value have biases, too.",
             ("4 * d_model if", "d_model if")),
-        Mistake("one-number-per-bias", "A bias is a number for each of d outputs, not one number for each matrix.",
-            ("4 * d_model if", "4 if")),
-        Mistake("biases-of-one-head", "Biases are counted d_k long; all heads together have d.",
-            ("4 * d_model if", "4 * d_k if")),
+        Mistake("one-number-per-bias", "A bias is d numbers, one for each output.", ("4 * d_model if", "4 if")),
+        Mistake("biases-of-one-head", "Biases are counted d_k long; wanted d.", ("4 * d_model if", "4 * d_k if")),
         Mistake("biases-d-long-per-head", "A bias of d for each head; a head's is d/h long, so that all heads together "
             "have d.", ("4 * d_model if", "(3 * num_heads + 1) * d_model if")),
         Mistake("biases-always", "4·d too many without bias: the argument changes nothing.", (" if bias else 0", "")),

@@ -82,9 +82,8 @@ EXERCISE = Exercise(
         Mistake("own-maximum-of-each-block", "Each block is measured from its own largest score and then added as it "
             "is, though the blocks have different scales. Keep the largest so far; what was collected fades.",
             (LARGEST, "scores.amax(dim=-1, keepdim=True)"), ("total * fade", "total"), ("context * fade", "context")),
-        Mistake("not-rescaled", "When a larger score comes, what was collected before is measured from the old one. "
-            "Multiply the sum and the context by exp(old largest − new largest).",
-            ("total * fade", "total"), ("context * fade", "context")),
+        Mistake("not-rescaled", "When a larger score comes, what was collected is measured from the old one. Multiply "
+            "sum and context by exp(old − new).", ("total * fade", "total"), ("context * fade", "context")),
         Mistake("sum-not-rescaled", "The context fades when a larger score comes; the sum of exponentials must, too.",
             ("total * fade", "total")),
         Mistake("context-not-rescaled", "The sum fades when a larger score comes; the context must, too.",
@@ -101,8 +100,7 @@ EXERCISE = Exercise(
             ("scores.amax(dim=-1, keepdim=True)", "scores.amax()")),
         Mistake("largest-not-subtracted", "Small scores come out right, but exp of a large one is ∞: take the largest "
             "away first.", (FADE, "fade, shares = 1, scores.exp()")),
-        Mistake("not-divided", "The context is not divided by the sum of exponentials.",
-            ("context / total", "context")),
+        Mistake("not-divided", "The context is not divided by the whole sum.", ("context / total", "context")),
         Mistake("divided-in-every-block", "The context was divided by the sum in every block, so that earlier blocks "
             "were divided more than once. Divide at the end.",
             ("context = context * fade + shares @ v_block", "context = (context * fade + shares @ v_block) / total"),

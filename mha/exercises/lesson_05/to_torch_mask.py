@@ -75,8 +75,7 @@ EXERCISE = Exercise(
             ("[:, 0, 0]", ".flatten()")),
         Mistake("squeezed", "squeeze takes away every axis of size 1: with one text the batch axis goes, too, and (1, "
             "1, 1, S) becomes (S,). Name the axes: [:, 0, 0].", ("[:, 0, 0]", ".squeeze()")),
-        Mistake("head-0-for-all", "Only head 0's table is kept; wanted one for each head, (B·h, T, S).",
-            (".flatten(0, 1)", "[:, 0]")),
+        Mistake("head-0-for-all", "Only head 0's table is kept; wanted each head's.", (".flatten(0, 1)", "[:, 0]")),
         Mistake("heads-joined", "The heads' tables were joined to one; wanted one for each, (B·h, T, S).",
             (".flatten(0, 1)", ".any(dim=1)")),
         Mistake("heads-outside", "The first axis runs over texts inside heads; wanted all heads of text 0 first, then "

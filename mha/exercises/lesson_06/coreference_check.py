@@ -2,7 +2,7 @@
 
 import torch
 
-from mha.exercises.exercise import BEST_HEAD, HEADS_AVERAGED, Exercise, Mistake, random_tensor
+from mha.exercises.exercise import BEST_HEAD, HEADS_AVERAGED, Exercise, Mistake, random_tensor, random_weights
 
 
 def coreference_check(weights, pronouns, candidates):
@@ -17,8 +17,7 @@ def coreference_check(weights, pronouns, candidates):
 
 
 def _draw(seed, N, h, T, pronouns, candidates):
-    weights = (2 * random_tensor(seed, N, h, T, T)).softmax(dim=-1)
-    return weights, torch.tensor(pronouns), torch.tensor(candidates)
+    return random_weights(seed, N, h, T, T), torch.tensor(pronouns), torch.tensor(candidates)
 
 
 def _inputs():
@@ -83,8 +82,7 @@ EXERCISE = Exercise(
             "own.", ("pronouns]", "pronouns[0]]"), ("candidates[:, 0]", "candidates[0, 0]"),
             ("candidates[:, 1]", "candidates[0, 1]")),
         Mistake("word-before-read", "The row of the word before the pronoun was read.", ("pronouns]", "pronouns - 1]")),
-        Mistake("first-pronoun-for-all", "Every text was read at the place of text 0's pronoun.",
-            ("pronouns]", "pronouns[0]]")),
+        Mistake("first-pronoun-for-all", "Every text was read at text 0's pronoun.", ("pronouns]", "pronouns[0]]")),
         Mistake("first-pronoun-for-everything", "Text 0's pronoun was used for every text, in the weights and in the "
             "distances; each text has its own.", ("pronouns]", "pronouns[0]]"), ("pronouns[:,", "pronouns[:1,")),
         Mistake("other-candidate", "This counts where the other candidate gets more: candidates[:, 0] is the "
@@ -107,8 +105,7 @@ EXERCISE = Exercise(
             ("accuracy, baseline", "accuracy")),
         Mistake("baseline-equally-near-counts", "Where both candidates are equally near, that counted as right; "
             "neither is nearer there, so it counts as wrong: <, not <=.", ("< distance", "<= distance")),
-        Mistake("baseline-farther", "The baseline takes the farther candidate; wanted the nearer.",
-            ("< distance", "> distance")),
+        Mistake("baseline-farther", "The baseline takes the farther; wanted the nearer.", ("< distance", "> distance")),
         Mistake("baseline-first", "The baseline takes the candidate that comes first; wanted the nearer one, before "
             "the pronoun or after it. (Candidate minus pronoun has a sign: is abs missing?)",
             ("distance[:, 0] < distance[:, 1]", "candidates[:, 0] < candidates[:, 1]")),

@@ -2,15 +2,11 @@
 
 import torch
 
-from mha.exercises.exercise import BEST_HEAD, HEADS_AVERAGED, Exercise, Mistake, random_tensor
+from mha.exercises.exercise import BEST_HEAD, HEADS_AVERAGED, Exercise, Mistake, random_tensor, random_weights
 
 
 def previous_token_score(weights):
     return weights.diagonal(offset=-1, dim1=1, dim2=2).mean(dim=-1)  # cells (i, i − 1): (h, T − 1) → (h,)
-
-
-def _table(seed, h, T):
-    return (2 * random_tensor(seed, h, T, T)).softmax(dim=-1)
 
 
 WHOLE = "weights.diagonal(offset=-1, dim1=1, dim2=2).mean(dim=-1)"
@@ -20,9 +16,9 @@ WHOLE = "weights.diagonal(offset=-1, dim1=1, dim2=2).mean(dim=-1)"
 EXERCISE = Exercise(
     "6.1", previous_token_score, difficulty=1, minutes=4,
     inputs=lambda: {
-        "3 heads, 6 tokens": (_table(1, 3, 6),),
-        "4 heads, 4 tokens": (_table(2, 4, 4),),
-        "2 heads, 9": (_table(3, 2, 9),),
+        "3 heads, 6 tokens": (random_weights(1, 3, 6, 6),),
+        "4 heads, 4 tokens": (random_weights(2, 4, 4, 4),),
+        "2 heads, 9": (random_weights(3, 2, 9, 9),),
     },
     cell="{:.3f}".format,
     hints=(
@@ -42,8 +38,7 @@ EXERCISE = Exercise(
             "leave it out.", (".mean(dim=-1)", ".sum(dim=-1).add(weights[:, 0, 0]).div(weights.size(1))")),
         Mistake("summed", "This is a sum over rows; wanted the mean.", (".mean", ".sum")),
         Mistake("largest-weight", "This is the largest such weight; wanted the mean.", (".mean", ".amax")),
-        Mistake("share-of-largest", "This is the share of rows whose largest weight lies there; wanted the mean weight "
-            "itself.",
+        Mistake("share-of-largest", "This is the share of rows whose largest weight is there; wanted the mean weight.",
             (WHOLE, "(weights[:, 1:].argmax(dim=-1) == torch.arange(weights.size(1) - 1)).float().mean(dim=-1)")),
         Mistake("divided-by-the-past", "The sum was divided by all weight on the past; wanted a mean over rows.",
             (".mean(dim=-1)", ".sum(dim=-1).div(weights.tril(-1).sum(dim=(1, 2)))")),

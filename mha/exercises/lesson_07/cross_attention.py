@@ -58,8 +58,7 @@ EXERCISE = Exercise(
         Mistake("queries-and-memory-swapped", "The memory asks and x answers: one row for each token of memory. The "
             "decoder, x, asks; memory gives keys and values.",
             ("x @ w_q.T, memory @ w_k.T, memory", "memory @ w_q.T, x @ w_k.T, x")),
-        Mistake("self-attention", "x attends to itself: memory is never used.",
-            ("memory @ w_k.T, memory", "x @ w_k.T, x")),
+        Mistake("self-attention", "x attends to itself, never to memory.", ("memory @ w_k.T, memory", "x @ w_k.T, x")),
         Mistake("memory-to-itself", "The memory attends to itself: x is never used.",
             ("x @ w_q.T, memory", "memory @ w_q.T, memory")),
         Mistake("values-of-x", "The keys are the memory's, the values those of x: what was found there cannot be "
@@ -78,8 +77,7 @@ EXERCISE = Exercise(
         Mistake("scaled-by-d", "The scores are divided by d, wanted √d.", ("math.sqrt(q.size(-1))", "q.size(-1)")),
         Mistake("scaled-by-keys", "The scores are divided by √S, the root of the number of keys; wanted √d, that of "
             "the width of a query.", ("math.sqrt(q.size(-1))", "math.sqrt(k.size(-2))")),
-        Mistake("scale-upside-down", "The scores are multiplied by √d; wanted divided.",
-            ("/ math.sqrt", "* math.sqrt")),
+        Mistake("scale-upside-down", "Scores are multiplied by √d; wanted divided.", ("/ math.sqrt", "* math.sqrt")),
         Mistake("scaled-after-softmax", "√d divides the weights, so that no row sums to one; divide the scores, before "
             "softmax.", (" / math.sqrt(q.size(-1))", ""), (" @ v", " / math.sqrt(q.size(-1)) @ v")),
         Mistake("no-softmax", "The scores themselves mix the values: softmax is missing.", (".softmax(dim=-1)", "")),

@@ -33,9 +33,8 @@ EXERCISE = Exercise(
         "A column of start in front, and the last symbol of the target left out: nobody comes after it.",
     ),
     mistakes=(
-        Mistake("not-shifted", "The target itself: each place is given the very symbol that it must predict, and "
-            "copies it. Training looks perfect, and decoding fails.",
-            ("torch.cat([first, target[:, :-1]], dim=1)", "target.clone()")),
+        Mistake("not-shifted", "The target itself: each place is given the very symbol it must predict, and copies it. "
+            "Training looks perfect, decoding fails.", ("torch.cat([first, target[:, :-1]], dim=1)", "target.clone()")),
         Mistake("shifted-left", "Shifted the wrong way: each place is given the symbol after the one that it must "
             "predict.", ("first, target[:, :-1]", "target[:, 1:], first")),
         Mistake("one-too-long", "One column too many: the last symbol of the target is given to nobody.",
@@ -52,8 +51,7 @@ EXERCISE = Exercise(
             ("first, target[:, :-1]], dim=1", "torch.full_like(target[:1], start), target[:-1]]")),
         Mistake("start-everywhere", "Start everywhere: no place sees what has been written.",
             ("first, target[:, :-1]", "first.expand_as(target)")),
-        Mistake("zero-in-front", "A 0 stands in front; wanted the symbol start.",
-            ("first, target", "0 * first, target")),
+        Mistake("zero-in-front", "A 0 stands in front; wanted start.", ("first, target", "0 * first, target")),
         Mistake("start-at-the-end", "Start replaced the last symbol; it belongs in front, and all others move on.",
             ("first, target[:, :-1]", "target[:, :-1], first")),
     ),

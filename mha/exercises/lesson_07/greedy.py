@@ -64,8 +64,7 @@ EXERCISE = Exercise(
             "over the symbols.", ("[:, -1:].argmax(dim=-1)", ".argmax(dim=1)")),
         Mistake("wrong-end-cut", "The last symbol was cut off and start came back; cut off start, at the front: "
             "symbols[:, 1:].", ("symbols[:, 1:]", "symbols[:, :-1]")),
-        Mistake("start-ignored", "Decoding begins with symbol 0, whatever start is; begin with a column of start.",
-            ("1), start", "1), 0")),
+        Mistake("start-ignored", "Decoding begins with symbol 0, whatever start is.", ("1), start", "1), 0")),
         Mistake("start-hard-coded", "Decoding begins with symbol 11, whatever start is: that is start for the dates "
             "alone. Use what is handed over.", ("1), start", "1), 11")),
         Mistake("new-symbol-in-front", "Each new symbol was put in front; it belongs behind all others, and start "
@@ -80,8 +79,7 @@ EXERCISE = Exercise(
             "not max.", ("argmax(dim=-1)", "max(dim=-1).values")),
         Mistake("one-step-too-many", "There is one symbol too many.", ("range(steps)", "range(steps + 1)")),
         Mistake("one-step-too-few", "There is one symbol too few.", ("range(steps)", "range(steps - 1)")),
-        Mistake("start-returned", "Start came back in front; it was given, not written.",
-            ("symbols[:, 1:]", "symbols")),
+        Mistake("start-returned", "Start came back; it was given, not written.", ("symbols[:, 1:]", "symbols")),
         Mistake("last-symbol-only", "Only the last symbol came back; wanted all steps of them.",
             ("symbols[:, 1:]", "symbols[:, -1:]")),
         Mistake("reversed", "The symbols come in reverse order.", ("symbols[:, 1:]", "symbols[:, 1:].flip(1)")),

@@ -1,5 +1,7 @@
 """Exercise 7.2: the table of waves that tells places apart."""
 
+import math  # noqa: F401  an edit takes it
+
 import torch
 
 import mha.transformer
@@ -67,8 +69,7 @@ EXERCISE = Exercise(
             ("2) / d_model", "2) / d_model * 2")),
         Mistake("another-base", "The base is not 10000: these are waves of base 1000.", ("10000", "1000")),
         Mistake("base-e", "The base is e: exp(−2i / d) without the logarithm of 10000.", ("10000", "math.e")),
-        Mistake("rates-upside-down", "Places are multiplied by 10000 ** (2i / d); wanted divided.",
-            ("-torch", "torch")),
+        Mistake("rates-upside-down", "Places are multiplied by 10000 ** (2i / d), not divided.", ("-torch", "torch")),
         Mistake("whole-turns", "Angles are multiplied by 2π; wanted place · rate as it is: sin counts in radians.",
             ("[:, None]", "[:, None] * 2 * math.pi")),
         Mistake("turned", "The table is (d, length); wanted a row for each place.", ("return table", "return table.T")),

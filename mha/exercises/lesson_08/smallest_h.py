@@ -42,10 +42,8 @@ EXERCISE = Exercise(
         Mistake("middle-seed", "The middle seed reaches the target; half of them may lie below. Ask the worst.",
             ("min(results[h])", "sorted(results[h])[len(results[h]) // 2]")),
         Mistake("first-seed", "Only the first seed was asked. Ask the worst.", ("min(results[h])", "results[h][0]")),
-        Mistake("above-instead-of-at-least", "An h that just reaches the target is good enough: ≥, not >.",
-            (">=", ">")),
-        Mistake("largest-h", "This is the largest h that is good enough; wanted the smallest.",
-            ("min(good", "max(good")),
+        Mistake("above-instead-of-at-least", "An h that just reaches the target is enough: ≥, not >.", (">=", ">")),
+        Mistake("largest-h", "This is the largest good h; wanted the smallest.", ("min(good", "max(good")),
         Mistake("best-h", "This is the h with the best worst seed, whatever the target; wanted the smallest that "
             "reaches it.", ("min(good, default=None)", "max(good, key=lambda h: min(results[h]), default=None)")),
         Mistake("first-in-the-table", "This is the first good h in the order of the table, which is not sorted.",

@@ -3,7 +3,7 @@
 import torch
 
 from mha.exercises.compare import one_tensor
-from mha.exercises.exercise import Exercise, Mistake, random_tensor
+from mha.exercises.exercise import HEADS_AVERAGED, Exercise, Mistake, random_weights
 from mha.exercises.probes import cells_used
 
 
@@ -16,7 +16,7 @@ def induction_score(weights, tokens):
 
 
 def _causal(seed, h, T):
-    table = (3 * random_tensor(seed, h, T, T)).softmax(dim=-1).tril()
+    table = random_weights(seed, h, T, T).tril()
     return table / table.sum(dim=-1, keepdim=True)
 
 
@@ -59,8 +59,7 @@ EXERCISE = Exercise(
             ("(weights * behind).sum(dim=-1)", "((weights * behind).sum(dim=-1) / behind.sum(dim=-1).clamp(min=1))")),
         Mistake("summed", "This is a sum over queries; wanted the mean, which lies between 0 and 1.",
             ("asked].mean(", "asked].sum(")),
-        Mistake("heads-averaged", "The heads were averaged; wanted one number for each.", (".mean(dim=-1)  #",
-            ".mean()  #")),
+        Mistake("heads-averaged", HEADS_AVERAGED, (".mean(dim=-1)  #", ".mean()  #")),
     ),
     fresh=lambda: [
         (_causal(4, 4, 9), torch.tensor([2, 7, 1, 8, 2, 8, 1, 8, 2])),
