@@ -74,7 +74,7 @@ VIEW = "view-refuses"
 ERRORS = (  # a name, what helps, and parts of torch's or Python's messages by which it is known; the first that fits
     ("dtypes-mixed", "Two tensors of different precision meet. One input is in half precision (float16), and something "
         "has become float32: a table made by torch.zeros or torch.where(mask, 0., …), a .float()? .to(v.dtype) brings "
-        "it back.", "same dtype", "expected scalar type", "dtypes match"),
+        "it back.", "same dtype", "expected scalar type", "dtypes match", "expected dtype", ".dtype to be equal"),
     ("nobody-to-ask", "Neither a debugger nor input() works inside check: call your function yourself, in a cell, and "
         "look there.", "nobody can answer"),
     ("tuple-not-unpacked", "That is a tuple, several results still together, as from chunk, or from an attention "
