@@ -441,6 +441,45 @@ def test_an_edit_that_does_not_fit_is_refused(edits, says):
         exercise_of().answer(Mistake("odd", "It is odd.", *edits))
 
 
+SMALL = '''"""Exercise 0.2: how wide one head is."""
+
+from mha.exercises.exercise import Exercise, Mistake
+
+
+def head_width(d_model, num_heads):
+    return d_model // num_heads
+
+
+EXERCISE = Exercise(
+    "0.2", head_width, difficulty=1, minutes=2,
+    inputs=lambda: {f"d = {d}, h = {h}": (d, h) for d, h in ((12, 3), (512, 8), (6, 6))},
+    hints=("Side by side, all heads are d wide.", "So d is shared out among h heads: divide."),
+    mistakes=(
+        Mistake("as-wide-as-the-model", "Each head is d wide here: d is shared out among them.", (" // num_heads", "")),
+        Mistake("upside-down", "These are heads per number; wanted numbers per head.",
+            ("d_model // num_heads", "num_heads / d_model")),
+        Mistake("one-left-over", "One number too few: h · d_k must be d.", ("// num_heads", "// num_heads - 1")),
+    ),
+    right=(lambda d, h: d / h, lambda d, h: len(range(0, d, h))),
+    fresh=lambda: [(60, 5), (7, 1)],
+)
+'''
+
+
+def test_a_small_exercise_is_a_small_file(tmp_path, monkeypatch):
+    """All that it takes, beside its cell in the lesson."""
+    assert len(SMALL.splitlines()) <= 25
+    (tmp_path / "head_width.py").write_text(SMALL, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    exercise = importlib.import_module("head_width").EXERCISE
+    monkeypatch.setattr(judge, "exercises", lambda: {exercise.id: exercise})
+    test_no_two_mistakes_look_alike_and_none_is_right(exercise)
+    for mistake in exercise.mistakes:
+        test_a_known_mistake_is_called_by_its_name(exercise, mistake)
+    test_right_answers_pass_whatever_road_they_take(exercise)
+    assert "shared out" in printed(hint, "0.2") + printed(hint, "0.2") and "//" in printed(solution, "0.2")
+
+
 def behaves_alike(exercise, *pairs_of_names):
     left, right = (
         behaviour(exercise, exercise.answer(*map(exercise.mistake, names)), exercise.inputs())

@@ -9,8 +9,11 @@ itself.  A file there whose name begins with `_` holds what several exercises sh
    imports or defines.
 3. Two mistakes at once are tried where their edits do not touch.  Two that cannot both be made (this way or that of
    the same step) get an `old` that overlaps.  The list is in the order of mending: of two, the first is explained.
+   Which are tried at all, the first input on which the answer is wrong decides: where the tests say that a pair is
+   passed over, begin with another input, or say `entangled=True`.
 4. At least three; no two do the same on all inputs, none is right, alone or with another: the tests say so.
-5. `right` holds other right answers, `fresh()` inputs that no check uses: both are for the tests alone.
+5. `right` holds other right answers (long ones stand in the tests), `fresh()` inputs that no check uses: both are for
+   the tests alone.
 """
 
 import functools

@@ -23,6 +23,8 @@ def _inputs():
     }
 
 
+MEAN = ".mean(dim=-1)"
+
 # fmt: off
 EXERCISE = Exercise(
     "2.1", looks_back, difficulty=2, minutes=5,
@@ -41,13 +43,12 @@ EXERCISE = Exercise(
         Mistake("one-too-near", "These are k − 1 places back. k = 0 is the token itself.", ("-k", "1 - k")),
         Mistake("one-too-far", "These are k + 1 places back; k = 1 is the token before.", ("-k", "-k - 1")),
         Mistake("divided-by-T", "The sum was divided by T, but the first k tokens have nobody k places back, and must "
-            "not count against the head.", (".mean(dim=-1)", ".sum(dim=-1) / weights.size(-1)")),
-        Mistake("summed", "This is a sum over queries; wanted the mean, which lies between 0 and 1.",
-            (".mean(dim=-1)", ".sum(dim=-1)")),
+            "not count against the head.", (MEAN, ".sum(dim=-1) / weights.size(-1)")),
+        Mistake("summed", "This is a sum over queries; wanted the mean, at most 1.", (MEAN, ".sum(dim=-1)")),
         Mistake("largest-weight", "This is the largest such weight; wanted the mean over queries.",
-            (".mean(dim=-1)", ".max(dim=-1).values")),
+            (MEAN, ".max(dim=-1).values")),
         Mistake("last-query-only", "Only the last query was looked at; wanted the mean over all that can.",
-            (".mean(dim=-1)", "[..., -1]")),
+            (MEAN, "[..., -1]")),
         Mistake("column-k", "This is column k, attention to the fixed place k; wanted k places before each query.",
             ("cells.mean", "weights[:, :, k].mean")),
         Mistake("wraps-around", "For the first k queries t − k is negative, and counts from the end: they met the last "
@@ -62,7 +63,7 @@ EXERCISE = Exercise(
         Mistake("all-further-back", "The tokens farther back were added as well; wanted the one exactly k places back.",
             ("cells.mean", "weights.tril(-k)[:, k:].sum(dim=-1).mean")),
         Mistake("mean-over-the-table", "The sum was divided by T · T, all cells of the table; only T − k of them are k "
-            "places back.", (".mean(dim=-1)", ".sum(dim=-1) / weights.size(-1) ** 2")),
+            "places back.", (MEAN, ".sum(dim=-1) / weights.size(-1) ** 2")),
         Mistake("how-often-largest", "This is how often that token gets the most weight; wanted the weight itself.",
             ("cells.mean", "(weights.argmax(dim=-1) == torch.arange(-k, weights.size(-1) - k))[:, k:].float().mean")),
         Mistake("empty-slice", "Right for k ≥ 1. At k = 0 the slice [:-k] is [:0], and empty, as -0 is 0. [:T - k] is "

@@ -55,8 +55,7 @@ EXERCISE = Exercise(
             "wide, so h cancels.", (WEIGHTS, "num_heads * 4 * d_model**2")),
         Mistake("wide-heads-one-output", "Query, key and value are counted d wide for each head. A head is d/h wide, "
             "so h cancels.", (WEIGHTS, "num_heads * 3 * d_model**2 + output")),
-        Mistake("no-output-matrix", "d² too few: W_O, which mixes the heads, is missing.",
-            (WEIGHTS, "num_heads * one_head")),
+        Mistake("no-output-matrix", "d² too few: W_O, mixing heads, is missing.", (WEIGHTS, "num_heads * one_head")),
         Mistake("one-head", "This is one head's share, 4·d·d_k; wanted all h.", (WEIGHTS, "one_head + d_k * d_model")),
         Mistake("query-key-value-h-times-too-few", "3·d·d_k + d²: query, key and value of one head, or of h heads that "
             "read a slice each. There are h, each d × d_k.", (WEIGHTS, "one_head + output")),
@@ -68,8 +67,7 @@ EXERCISE = Exercise(
             "Each head projects the whole embedding, d × d_k.", (WEIGHTS, "3 * d_k**2 + output")),
         Mistake("output-of-one-head", "W_O is counted d_k × d; it reads all heads side by side, so it is d × d.",
             (WEIGHTS, "num_heads * one_head + d_k * d_model")),
-        Mistake("power-is-not-xor", "In Python ^ is no power (it is XOR, bit by bit): a square is d**2.",
-            (WEIGHTS, "(4 * d_model ^ 2)")),
+        Mistake("power-is-not-xor", "In Python ^ is XOR, no power: a square is d**2.", (WEIGHTS, "(4 * d_model ^ 2)")),
         Mistake("not-squared", "4·d instead of 4·d²: a matrix has rows and columns.", (WEIGHTS, "4 * d_model")),
         Mistake("feed-forward-counted", "12·d² is a whole layer, feed-forward block included; wanted attention alone.",
             (WEIGHTS, "12 * d_model**2")),

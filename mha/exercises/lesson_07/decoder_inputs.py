@@ -20,6 +20,8 @@ def wrong_symbol(attempt):
     return None
 
 
+GIVEN = "first, target[:, :-1]"
+
 # fmt: off
 EXERCISE = Exercise(
     "7.4", decoder_inputs, difficulty=1, minutes=3,
@@ -36,24 +38,22 @@ EXERCISE = Exercise(
         Mistake("not-shifted", "The target itself: each place is given the very symbol it must predict, and copies it. "
             "Training looks perfect, decoding fails.", ("torch.cat([first, target[:, :-1]], dim=1)", "target.clone()")),
         Mistake("shifted-left", "Shifted the wrong way: each place is given the symbol after the one that it must "
-            "predict.", ("first, target[:, :-1]", "target[:, 1:], first")),
+            "predict.", (GIVEN, "target[:, 1:], first")),
         Mistake("one-too-long", "One column too many: the last symbol of the target is given to nobody.",
-            ("first, target[:, :-1]", "first, target")),
-        Mistake("rolled", "The last symbol came round to the front; start belongs there.",
-            ("first, target", "target[:, -1:], target")),
+            (GIVEN, "first, target")),
+        Mistake("rolled", "The last symbol is in front; wanted start.", ("first, target", "target[:, -1:], target")),
         Mistake("first-overwritten", "Start was written over the first symbol, but nothing moved: all others are given "
-            "what they must predict.", ("first, target[:, :-1]", "first, target[:, 1:]")),
-        Mistake("start-missing", "The last symbol is left out, but start is missing in front.",
-            ("first, target", "target")),
+            "what they must predict.", (GIVEN, "first, target[:, 1:]")),
+        Mistake("start-missing", "The last symbol is out, but start not in front.", ("first, target", "target")),
         Mistake("shifted-by-two", "Shifted by two: a place never sees the symbol just before it.",
-            ("first, target[:, :-1]", "first, first, target[:, :-2]")),
+            (GIVEN, "first, first, target[:, :-2]")),
         Mistake("texts-shifted", "The texts moved, not the symbols: shift along axis 1.",
             ("first, target[:, :-1]], dim=1", "torch.full_like(target[:1], start), target[:-1]]")),
         Mistake("start-everywhere", "Start everywhere: no place sees what has been written.",
-            ("first, target[:, :-1]", "first.expand_as(target)")),
+            (GIVEN, "first.expand_as(target)")),
         Mistake("zero-in-front", "A 0 stands in front; wanted start.", ("first, target", "0 * first, target")),
         Mistake("start-at-the-end", "Start replaced the last symbol; it belongs in front, and all others move on.",
-            ("first, target[:, :-1]", "target[:, :-1], first")),
+            (GIVEN, "target[:, :-1], first")),
     ),
     right=(
         lambda target, start: F.pad(target, (1, 0), value=start)[:, :-1],

@@ -37,7 +37,7 @@ EXERCISE = Exercise(
     "7.5", greedy, difficulty=2, minutes=8,
     probes=(wrong_symbol,), cell="{:g}".format,
     inputs=lambda: {
-        "2 texts, 7 steps": (_Rule(8), torch.tensor([[1, 2, 3], [5, 0, 5]]), 3, 7),
+        "2 texts, 3 steps": (_Rule(8), torch.tensor([[1, 2, 3], [5, 0, 5]]), 3, 3),
         "3 texts, 5 steps": (_Rule(11), torch.tensor([[3, 1], [4, 4], [7, 5]]), 10, 5),
         "4 texts, 1 step": (_Rule(6), torch.tensor([[1], [2], [4], [0]]), 5, 1),
     },

@@ -47,8 +47,7 @@ EXERCISE = Exercise(
             "heads. Wanted (B, 1, 1, S).", ("None, None", "None")),
         Mistake("texts-read-as-queries", "The mask is (1, 1, B, S): the texts stand where queries belong. Wanted (B, "
             "1, 1, S).", (":, None, None, :", "None, None")),
-        Mistake("inverted", "True stands on padding; here True = may attend.",
-            ("    return", "    real = ~real\n    return")),
+        Mistake("inverted", "True is padding; here True = may attend.", ("    return", "    real = ~real\n    return")),
         Mistake("first-text-for-all", "Every text got the first one's mask.",
             ("source != 0", "(source[:1] != 0).expand_as(source)")),
         Mistake("longest-for-all", "Every text got the longest one's length, so that padding of the shorter ones is "

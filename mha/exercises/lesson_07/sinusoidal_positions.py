@@ -37,6 +37,8 @@ def _waves(attempt):
     return None
 
 
+WAVES = "angles.sin(), angles.cos()"
+
 # fmt: off
 EXERCISE = Exercise(
     "7.2", sinusoidal_positions, difficulty=2, minutes=8,
@@ -51,16 +53,15 @@ EXERCISE = Exercise(
             "cosine. (Some models do it your way: it works, but their weights do not fit the other.)",
             ("0::2], table[:, 1::2]", ": d_model // 2], table[:, d_model // 2 :]")),
         Mistake("cosine-first", "Sine and cosine changed places: even columns hold the sine.",
-            ("angles.sin(), angles.cos()", "angles.cos(), angles.sin()")),
+            (WAVES, "angles.cos(), angles.sin()")),
         Mistake("sine-alone", "Both columns of a pair hold the sine; the odd one holds the cosine, so that places can "
-            "be told apart.", ("angles.sin(), angles.cos()", "angles.sin(), angles.sin()")),
+            "be told apart.", (WAVES, "angles.sin(), angles.sin()")),
         Mistake("cosine-alone", "Both columns of a pair hold the cosine; the even one is a sine.",
-            ("angles.sin(), angles.cos()", "angles.cos(), angles.cos()")),
+            (WAVES, "angles.cos(), angles.cos()")),
         Mistake("rate-by-column", "Each column has a rate of its own, 10000 ** (−column / d); the two of a pair share "
             "one. Count pairs: i is column // 2, and the exponent −2i / d.", ("0, d_model, 2", "d_model"),
-            ("angles.sin(), angles.cos()", "angles[:, 0::2].sin(), angles[:, 1::2].cos()")),
-        Mistake("angles-themselves", "These are angles; wanted their sine and cosine.",
-            ("angles.sin(), angles.cos()", "angles, angles")),
+            (WAVES, "angles[:, 0::2].sin(), angles[:, 1::2].cos()")),
+        Mistake("angles-themselves", "These are angles; wanted their sine and cosine.", (WAVES, "angles, angles")),
         Mistake("counted-from-one", "Places are counted from 1; wanted from 0: the first row is 0, 1, 0, 1 and so on.",
             ("(length)", "(1, length + 1)")),
         Mistake("exponent-halved", "The exponent is i / d for pair i; wanted 2i / d, so that the slowest wave is near "
