@@ -16,26 +16,23 @@ def coreference_check(weights, pronouns, candidates):
     return accuracy, baseline
 
 
-def _draw(seed, N, h, T, pronouns, candidates):
-    return random_weights(seed, N, h, T, T), torch.tensor(pronouns), torch.tensor(candidates)
+def _draw(seed, N, h, T):
+    """N texts of T tokens; a pronoun and two candidates stand at three of their places."""
+    places = random_tensor(seed, N, T).argsort(dim=-1)
+    return random_weights(seed + 1, N, h, T, T), places[:, 0], places[:, 1:3]
 
 
 def _inputs():
-    tied = _draw(4, 6, 3, 8, [6, 5, 7, 1, 6, 2], [[1, 4], [4, 1], [2, 5], [3, 6], [1, 3], [0, 5]])
+    tied = weights, pronouns, candidates = _draw(4, 6, 3, 8)
     for text, head in ((0, 0), (2, 1), (3, 2), (5, 2)):  # both candidates get the same weight
-        row = tied[0][text, head, tied[1][text]]
-        row[tied[2][text]] = row[tied[2][text]].mean()
+        row = weights[text, head, pronouns[text]]
+        row[candidates[text]] = row[candidates[text]].mean()
+    near = _draw(5, 5, 3, 9)
+    near[1][:2], near[2][:2] = torch.tensor([4, 5]), torch.tensor([[2, 6], [7, 3]])
     return {
-        "6 texts, 3 heads, some ties": tied,
-        "5 texts, 3 heads": _draw(1, 5, 3, 8, [6, 5, 6, 1, 5], [[1, 4], [4, 1], [2, 5], [3, 5], [1, 3]]),
-        "4 texts, 4 heads": _draw(2, 4, 4, 7, [5, 5, 4, 2], [[1, 3], [3, 0], [2, 0], [6, 4]]),
-        "7 texts, 2 heads": _draw(
-            3, 7, 2, 9, [7, 6, 5, 7, 1, 6, 7], [[1, 4], [4, 2], [3, 0], [0, 6], [3, 2], [2, 5], [1, 2]]
-        ),
-        "5 texts, 3 heads, some equally near": _draw(
-            5, 5, 3, 9, [4, 5, 6, 2, 3], [[2, 6], [7, 3], [2, 5], [1, 5], [0, 2]]
-        ),
-    }
+        "6 texts, 3 heads, some ties": tied, "5 texts, 3 heads, some equally near": near,
+        "4 texts, 4 heads": _draw(2, 4, 4, 7), "7 texts, 2 heads": _draw(3, 7, 2, 9),
+    }  # fmt: skip
 
 
 def _read(value):
@@ -43,12 +40,6 @@ def _read(value):
     if not isinstance(value, tuple | list):
         return value
     return tuple(torch.as_tensor(x) if isinstance(x, float | int) else x for x in value)
-
-
-def _fresh(seed, h):
-    """32 texts of 9 tokens; pronoun and candidates stand at three places."""
-    places = random_tensor(seed, 32, 9).argsort(dim=-1)
-    return random_tensor(seed + 1, 32, h, 9, 9), places[:, 0], places[:, 1:3]
 
 
 NEARER = "(distance[:, 0] < distance[:, 1]).float().mean()"
@@ -121,5 +112,5 @@ EXERCISE = Exercise(
         Mistake("baseline-by-guessing", "The baseline is one half, for guessing; wanted how often the nearer candidate "
             "is right.", (NEARER, "torch.tensor(0.5)")),
     ),
-    fresh=lambda: [_fresh(1, 5), _fresh(3, 2), _inputs()["6 texts, 3 heads, some ties"]],
+    fresh=lambda: [_draw(1, 32, 5, 9), _draw(3, 32, 2, 9), _inputs()["6 texts, 3 heads, some ties"]],
 )
