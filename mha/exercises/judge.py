@@ -91,8 +91,9 @@ def progress() -> None:
     lessons = {number.split(".")[0] for number in status}
     for exercise in exercises().values():
         if not lessons or exercise.id.split(".")[0] in lessons:
-            words = {"right": "solved"}.get(said := status.get(exercise.id, "not attempted"), said)
-            mark = {"solved": "✓", "not attempted": "·"}.get(words, "✗")
+            said = status.get(exercise.id, "not attempted")
+            mark = {"right": "✓", "not attempted": "·"}.get(said, "✗")
+            words = "solved" if said == "right" else said
             stars = "★" * exercise.difficulty + "☆" * (3 - exercise.difficulty)
             print(f"{mark} {exercise.id} {exercise.title:22} {stars} {exercise.minutes} min   {words}")
     if "right" in status.values():
