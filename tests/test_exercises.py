@@ -472,7 +472,7 @@ def test_a_small_exercise_is_a_small_file(tmp_path, monkeypatch):
     (tmp_path / "head_width.py").write_text(SMALL, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     exercise = importlib.import_module("head_width").EXERCISE
-    monkeypatch.setattr(judge, "exercises", lambda: {exercise.id: exercise})
+    monkeypatch.setattr(judge, "exercises", lambda *_: {exercise.id: exercise})
     test_no_two_mistakes_look_alike_and_none_is_right(exercise)
     for mistake in exercise.mistakes:
         test_a_known_mistake_is_called_by_its_name(exercise, mistake)
