@@ -29,7 +29,7 @@ import mha.attention
 import mha.torch_bridge
 import mha.transformer
 from mha.exercises import check, hint, judge, progress, sandbox, solution
-from mha.exercises.compare import equal
+from mha.exercises.compare import describe, equal, one_tensor, plain, whole
 from mha.exercises.exercise import Case, Exercise, Mistake
 from mha.exercises.judge import behaviour, exercises, same
 from tests.mutants import mutants
@@ -1364,6 +1364,86 @@ def test_the_references_of_5_2_and_5_3_undo_the_two_layouts():
         parts = ALL[number].reference(weight, 3)
         for part, wanted in zip(parts, layer.project(x), strict=True):
             torch.testing.assert_close(torch.einsum("btd,hkd->bhtk", x, part), wanted)
+
+
+# What is compared, and how it is called.
+
+
+ONE = torch.ones(2, 2)
+ALIKE = {
+    "tensors": (ONE, ONE + 9e-5, ONE + 3e-4),
+    "large ones": (1000 * ONE, 1000 * ONE + 0.09, 1000 * ONE + 0.2),
+    "half precision": (ONE, (ONE + 0.03).half(), (ONE + 0.05).half()),
+    "half on the left": ((ONE + 0.03).half(), ONE, ONE - 0.03),
+    "half apart": (ONE.half(), ONE + 0.03, ONE + 0.05),
+    "shapes": (ONE, ONE.clone(), ONE[None]),
+    "nan": (ONE * math.nan, ONE * math.nan, ONE),
+    "booleans": (ONE.bool(), ONE.bool(), ONE),
+    "pairs": ((ONE, 2), (ONE + 1e-5, 2.0), (ONE, 3)),
+    "lengths": ((1, 2), (1, 2), (1, 2, 3)),
+    "lists": ([1, 2], [1, 2], (1, 2)),
+    "numbers": (10**7, 10**7 + 9, 10**7 + 11),
+    "small numbers": (0.0, 9e-7, 2e-6),
+    "no number": (math.nan, math.nan, 0.0),
+    "words": ("a", "a", "b"),
+    "sets": ({1}, {1}, {2}),
+    "None": (None, None, 0),
+}
+
+
+@pytest.mark.parametrize(("one", "same_one", "other"), ALIKE.values(), ids=list(ALIKE))
+def test_what_counts_as_the_same(one, same_one, other):
+    assert equal(one, same_one) is True or equal(one, same_one) == torch.tensor(True)
+    assert equal(same_one, one) and not equal(one, other) and not equal(other, one)
+
+
+CALLED = {
+    "a tensor of numbers, shape (2, 2)": ONE,
+    "a tensor of booleans, shape (2,)": torch.tensor([True, False]),
+    "a tuple of 2, such as a tensor of numbers, shape (2, 2)": (ONE, ONE),
+    "a list of 2, such as a whole number": [1, 2],
+    "a list of 1 tuples": [(1, 2)],
+    "a tuple of 0": (),
+    "a number": 1.5,
+    "a bool": False,
+    "None": None,
+    "a NumPy array": np.ones(2),
+    "a dict": {},
+    "an OSError": OSError("no"),
+}
+
+
+@pytest.mark.parametrize(("words", "value"), CALLED.items(), ids=list(CALLED))
+def test_a_value_in_a_few_words(words, value):
+    assert describe(value).lower() == words.lower()
+
+
+@pytest.mark.filterwarnings("ignore")  # nested tensors are a prototype
+def test_a_value_is_made_plain():
+    parameter = nn.Parameter(ONE)
+    assert not plain(parameter).requires_grad and equal(plain(parameter), ONE)
+    assert type(plain(collections.namedtuple("Two", "a b")(1, fractions.Fraction(1, 2)))) is tuple
+    assert plain([fractions.Fraction(1, 2), np.float64(2)]) == [0.5, 2.0] and plain(True) is True
+    assert plain(10**100) == 10**100 and plain(-(10**100)) == -(10**100)
+    assert describe(plain(10**100 + 1)) == describe(plain(-(10**101))) == "a whole number of more than 100 digits"
+    assert "float32 on meta" in describe(plain(ONE.to("meta"))) and "complex64 on cpu" in describe(plain(ONE + 1j))
+    assert "a tensor of" in describe(plain(torch.nested.nested_tensor([ONE, ONE[0, None]])))
+    assert equal(plain(torch.eye(2).to_sparse()), torch.eye(2))
+
+    async def later():
+        return 1
+
+    coroutine = later()
+    assert plain(coroutine) is coroutine and coroutine.cr_frame is None  # closed
+
+
+def test_equally_right_forms_are_one():
+    assert [whole(x) for x in (4, 4.0, torch.tensor(4), np.array(4.0))] == [4] * 4 and type(whole(4.0)) is int
+    assert whole(4.5) == 4.5 and whole(ONE) is ONE and whole("no") == "no"
+    for found in ([1, 2.0], (1, 2), [torch.tensor(1), torch.tensor([2.0])]):
+        assert equal(one_tensor(found), torch.tensor([1.0, 2.0]))
+    for odd in ([ONE, 1], ["a"], None, 3, ONE):
+        assert one_tensor(odd) is odd
 
 
 def test_every_message_is_a_sentence():

@@ -91,4 +91,4 @@ def describe(value: Any) -> str:
         return "None"
     name = {"ndarray": "NumPy array"}.get(type(value).__name__, type(value).__name__)
     named = {bool: "a bool", int: "a whole number", float: "a number"}
-    return named.get(type(value), f"{'an' if name[0] in 'aeiou' else 'a'} {name}")
+    return named.get(type(value), f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}")
