@@ -1388,6 +1388,7 @@ ALIKE = {
     "words": ("a", "a", "b"),
     "sets": ({1}, {1}, {2}),
     "None": (None, None, 0),
+    "tensor and number": (1.0, 1.0, ONE[0, 0]),
 }
 
 
@@ -1423,7 +1424,8 @@ def test_a_value_is_made_plain():
     parameter = nn.Parameter(ONE)
     assert not plain(parameter).requires_grad and equal(plain(parameter), ONE)
     assert type(plain(collections.namedtuple("Two", "a b")(1, fractions.Fraction(1, 2)))) is tuple
-    assert plain([fractions.Fraction(1, 2), np.float64(2)]) == [0.5, 2.0] and plain(True) is True
+    assert [type(x) for x in plain([fractions.Fraction(1, 2), np.float64(2), 3, True])] == [float, float, int, bool]
+    assert plain(ONE[:1]).shape == (1, 2)
     assert plain(10**100) == 10**100 and plain(-(10**100)) == -(10**100)
     assert describe(plain(10**100 + 1)) == describe(plain(-(10**101))) == "a whole number of more than 100 digits"
     assert "float32 on meta" in describe(plain(ONE.to("meta"))) and "complex64 on cpu" in describe(plain(ONE + 1j))
@@ -1438,11 +1440,13 @@ def test_a_value_is_made_plain():
 
 
 def test_equally_right_forms_are_one():
-    assert [whole(x) for x in (4, 4.0, torch.tensor(4), np.array(4.0))] == [4] * 4 and type(whole(4.0)) is int
+    for count in (whole(x) for x in (4, 4.0, torch.tensor(4), np.array(4.0))):
+        assert count == 4 and type(count) is int
     assert whole(4.5) == 4.5 and whole(ONE) is ONE and whole("no") == "no"
     for found in ([1, 2.0], (1, 2), [torch.tensor(1), torch.tensor([2.0])]):
         assert equal(one_tensor(found), torch.tensor([1.0, 2.0]))
-    for odd in ([ONE, 1], ["a"], None, 3, ONE):
+    assert one_tensor([5]).shape == (1,)
+    for odd in ([ONE, 1], [ONE[:0], 1], ["a"], None, 3, ONE):
         assert one_tensor(odd) is odd
 
 
