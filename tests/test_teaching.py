@@ -13,7 +13,7 @@ from tests.outputs import NOTEBOOKS
 PAGE = (NOTEBOOKS / "teaching.md").read_text("utf-8")
 LESSONS = sorted(NOTEBOOKS.glob("*.ipynb"))
 ROUTES = {"In 50 minutes": 50, "In 20 minutes": 20}
-STEP = re.compile(r"- \*\*(\d+) min\*\* \[[^\]]+\]\(([^)#]+)#cell-place=([^)]+)\)\. (.+)")
+STEP = re.compile(r"- \*\*(\d+) min\*\* \[[^\]]+\]\(([^)#]+)#cell-id=([^)]+)\)\. (.+)")
 SILENT, ALOUD, COMMIT = 200, 130, 0.5  # words a minute, words a minute, minutes for a room to write an answer down
 
 every_lesson = pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
@@ -36,7 +36,7 @@ def lesson(path):
 
 
 def steps(path, route):
-    """(minutes, file, cell place, words) of each step of a route; whatever else begins a line of its list is an error."""
+    """(minutes, file, cell, words) of each step of a route; whatever else begins a line of its list is an error."""
     lines = [line for line in sections(lesson(path), "###")[route].splitlines() if line.startswith(("-", "*"))]
     found = [STEP.fullmatch(line) for line in lines]
     assert all(found), [line[:80] for line, step in zip(lines, found, strict=True) if not step]
@@ -58,7 +58,7 @@ def test_every_link_leads_to_a_cell_or_a_file():
     links = re.findall(r"\]\(([^)]+)\)", PAGE)
     assert len(links) > 100
     for link in links:
-        file, _, place = link.partition("#cell-place=")
+        file, _, place = link.partition("#cell-id=")
         assert link.startswith(("#", "https://")) or (NOTEBOOKS / file).exists(), link
         assert not place or place in ids[file], link
 
