@@ -38,8 +38,9 @@ def normal(notebook):
             output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
             if "execution_count" in output:
                 output.execution_count = number
+    kept = ("tags", "cellView", "jupyter")  # the last two fold a cell, in Colab and in JupyterLab
     for cell in notebook.cells:
-        cell.metadata = nbformat.from_dict({key: cell.metadata[key] for key in ("tags",) if key in cell.metadata})
+        cell.metadata = nbformat.from_dict({key: cell.metadata[key] for key in kept if key in cell.metadata})
     return notebook
 
 

@@ -1,7 +1,7 @@
 """`make publish-links REPOSITORY=owner/name`: say in all places where the course is published.
 
 Writes the repository's address into pyproject.toml, and into README and each lesson "Open in Colab" and Binder
-badges and the address that the set-up cell installs from.  With no name they are taken out again.
+badges and the address that the folded cell installs from.  With no name they are taken out again.
 Run as `python -m tests.publish owner/name [branch]`.
 """
 
@@ -35,7 +35,7 @@ def with_badges(text, line):
 
 
 def with_address(source, repository):
-    """The set-up cell with the repository's name in it."""
+    """The folded first cell with the repository's name in it."""
     value = f'"{repository}"' if repository else "None"
     return re.sub(r"^REPOSITORY = \S+", lambda _: f"REPOSITORY = {value}", source, flags=re.M)
 
@@ -56,8 +56,8 @@ def publish(root, repository, branch="main"):
         notebook = nbformat.read(path, as_version=4)
         line = badges(repository, path.name, branch) if repository else ""
         notebook.cells[0].source = with_badges(notebook.cells[0].source, line)
-        setup = next(cell for cell in notebook.cells if cell.cell_type == "code")
-        setup.source = with_address(setup.source, repository)
+        folded = next(cell for cell in notebook.cells if cell.cell_type == "code")
+        folded.source = with_address(folded.source, repository)
         nbformat.write(notebook, path)
     line = badges(repository, lessons[0].name, branch) if repository else ""
     for name, change in (

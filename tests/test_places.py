@@ -100,17 +100,20 @@ def test_the_installed_package_has_all_that_a_lesson_needs(tmp_path):
 
 
 def run_set_up(folder, environment=None, source=None):
-    """The set-up cell as plain Python in this folder, without anything that would make mha importable."""
+    """The set-up cells as plain Python in this folder, without anything that would make mha importable."""
     source = source or set_up(LESSONS[0])
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | (environment or {})
     return subprocess.run([sys.executable, "-c", source], cwd=folder, env=clean, capture_output=True, text=True)
 
 
 def set_up(path):
-    return next(cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code")
+    """The two cells that a lesson begins with: the folded one, which finds the package, and two lines of set-up."""
+    cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    assert cells[0].metadata == {"cellView": "form", "jupyter": {"source_hidden": True}}
+    return f"{cells[0].source}\n{cells[1].source}"
 
 
-def test_the_set_up_cell_is_one_and_the_same():
+def test_the_set_up_is_one_and_the_same():
     assert len({set_up(path) for path in LESSONS}) == 1
 
 
@@ -142,7 +145,7 @@ def test_the_set_up_cell_says_what_to_do_where_nothing_is_found(tmp_path, reposi
 
 
 def test_from_a_repository_only_the_package_itself_is_installed(tmp_path):
-    """The command that the set-up cell runs, caught before it runs: nothing that is there already may change."""
+    """The command that the folded cell runs, caught before it runs: nothing that is there already may change."""
     caught = "import subprocess\nsubprocess.run = lambda command, **more: print(*command[1:])\n"
     done = run_set_up(tmp_path, source=caught + publish.with_address(set_up(LESSONS[0]), "owner/name"))
     assert done.stdout.split() == (
