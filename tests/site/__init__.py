@@ -4,3 +4,5 @@
 `__main__` runs the lessons and writes the pages, the front page and the search.  How they look and move is said in
 `lesson.html.j2`, `front.html.j2`, `search.html.j2`, `site.css` and `site.js`.
 """
+
+VIEW = "application/x-many-heads-view+json"  # a recorded view among what a cell shows

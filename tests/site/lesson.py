@@ -3,6 +3,7 @@
 import base64
 import functools
 import io
+import itertools
 import json
 import re
 from html import escape, unescape
@@ -16,19 +17,19 @@ from PIL import Image
 
 from mha import palette
 from mha.exercises.judge import exercises
-from tests.site.record import VIEW
+from tests.site import VIEW
 
 HERE = Path(__file__).parent
 FORMULA = re.compile(r"(```.*?```|`[^`]*`)|\$\$(.+?)\$\$|\$([^$\n]+?)\$", re.S)
 HEADING = re.compile(r'<h([1-6]) id="([^"]*)">(.*?)</h\1>', re.S)
 CHECK = re.compile(r'\bcheck\("(\d+\.\d+)"')
-SAID = "In words: "  # before the words of a picture, which stand below it in a notebook
+SAID = re.compile(r"\AIn words: .*?(\n(?=\[)|\Z)", re.S)  # what a notebook prints below a picture
 templates = Environment(loader=FileSystemLoader(HERE), autoescape=True, trim_blocks=True, lstrip_blocks=True)
 
 
 def lesson(notebook, stem, folder):
     """The page of one lesson, as a dict for the template.  Its pictures are written into folder / "img" / stem."""
-    cells, number = [], 0
+    cells = []
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cells.append({"id": cell.id, "words": words(cell.source)})
@@ -39,71 +40,63 @@ def lesson(notebook, stem, folder):
             {
                 "id": cell.id,
                 "code": coloured(cell.source),
-                "setup": number == 0,
+                "folded": "source_hidden" in cell.metadata.get("jupyter", {}),
                 "blocks": list(page.blocks()),
                 "exercise": found and exercise(found[1]),
             }
         )
-        number += 1
     text = "".join(cell.get("words", "") for cell in cells)
     (title,) = (plain(inner) for level, _, inner in HEADING.findall(text) if level == "1")
     parts = [
-        {"id": quote(unescape(id)), "title": plain(inner)} for level, id, inner in HEADING.findall(text) if level == "2"
+        {"anchor": quote(unescape(anchor)), "title": plain(inner)}
+        for level, anchor, inner in HEADING.findall(text)
+        if level == "2"
     ]
     views = [block["view"] for cell in cells for block in cell.get("blocks", ()) if "view" in block]
     return {"stem": stem, "title": title, "parts": parts, "cells": cells, "views": views}
 
 
 class Outputs:
-    """What one cell printed, as blocks: of each there is a `kind`, and what the template shows of it."""
+    """What one cell printed, as blocks: each has a `kind`, and what the template shows of it."""
 
     def __init__(self, cell, stem, folder):
         self.cell, self.stem, self.folder, self.pictures = cell, stem, folder, 0
 
     def blocks(self):
-        outputs = list(self.cell.outputs)
-        while outputs:
-            output = outputs.pop(0)
+        outputs, still = list(self.cell.outputs), None
+        for output, following in itertools.pairwise([*outputs, {}]):
             data = output.get("data", {})
-            if output.output_type == "stream":
-                yield {"kind": "text", "html": ansi2html(output.text)}
-            elif VIEW in data:
-                yield {"kind": "view", "view": view(data[VIEW], f"{self.stem[:2]}-{self.cell.id}")}
+            if VIEW in data:
+                yield {"kind": "view", "view": view(data[VIEW], f"{self.stem[:2]}-{self.cell.id}"), "still": still}
             elif "image/png" in data:
-                picture = self.picture(data["image/png"], output.metadata["image/png"])
-                if outputs and VIEW in outputs[0].get("data", {}):  # the still of a view that is here
-                    shown = view(outputs.pop(0)["data"][VIEW], f"{self.stem[:2]}-{self.cell.id}")
-                    yield {"kind": "view", "view": shown, "still": picture}
-                    continue
-                if outputs and outputs[0].get("text", "").startswith(
-                    SAID
-                ):  # a stored one: its words are printed below it
-                    said, _, rest = outputs[0].text.partition("\n[")
-                    outputs[0] = outputs[0] | {"text": f"[{rest}"} if rest else None
-                    outputs = [one for one in outputs if one]
-                yield {"kind": "picture", **picture}
+                still = self.picture(data["image/png"], output.metadata["image/png"])
+                if VIEW not in following.get("data", {}):  # else it stands below the view
+                    yield {"kind": "picture", **still}
             elif "text/html" in data:
-                if not CHECK.search(self.cell.source):  # what nobody attempted needs no verdict here
+                if not CHECK.search(self.cell.source):  # what nobody attempted needs no verdict
                     yield {"kind": "table", "html": data["text/html"]}
-            elif "text/plain" in data:
-                yield {"kind": "text", "html": ansi2html(data["text/plain"])}
+            else:
+                text = output.get("text") or data.get("text/plain", "")
+                text = SAID.sub("", text) if still else text  # the page has them below the picture
+                if text.strip():
+                    yield {"kind": "text", "html": ansi2html(text)}
 
     def picture(self, coded, metadata):
         """Write the picture's files; their names, size and words."""
         self.pictures += 1
-        looks = {"light": coded} | ({"dark": metadata["dark"]} if "dark" in metadata else {})
         picture = {"alt": metadata["alt"]}
-        for look, content in looks.items():
-            content = base64.b64decode(content)
-            picture[look] = f"img/{self.stem}/{self.cell.id}-{self.pictures}-{look}.png"
-            path = self.folder / picture[look]
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-            picture["width"], picture["height"] = Image.open(io.BytesIO(content)).size
+        for look, content in (("light", coded), ("dark", metadata.get("dark"))):
+            if content:
+                content = base64.b64decode(content)
+                picture[look] = f"img/{self.stem}/{self.cell.id}-{self.pictures}-{look}.png"
+                path = self.folder / picture[look]
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+                picture["width"], picture["height"] = Image.open(io.BytesIO(content)).size
         return picture
 
 
-def view(data, id):
+def view(data, name):
     """A view for the template: its controls, its first drawing, and the tables of all others as text."""
     place = 0
     for control in data["controls"]:
@@ -114,7 +107,7 @@ def view(data, id):
     tables["options"] = [control["options"] for control in data["controls"]]
     text = json.dumps(tables, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
     said = unescape(re.search(r'aria-label="([^"]*)"', drawing)[1])
-    return data | {"id": id, "drawing": drawing, "said": said, "tables": text}
+    return data | {"id": name, "drawing": drawing, "said": said, "tables": text}
 
 
 def words(source):
@@ -134,6 +127,19 @@ def _formula(match):
     return html.replace(' xmlns="http://www.w3.org/1998/Math/MathML"', "")
 
 
+def passages(lesson):
+    """What the search looks through: [page, anchor, lesson, heading, text] from each heading to the next."""
+    page, found = f"{lesson['stem']}.html", []
+    for cell in lesson["cells"]:
+        html = cell.get("words") or f"{cell['code']}"
+        start, *rest = HEADING.split(html)
+        if found:
+            found[-1][-1] += " " + plain(start)
+        for _, anchor, heading, text in zip(*[iter(rest)] * 4, strict=True):
+            found.append([page, quote(unescape(anchor)), lesson["title"], plain(heading), plain(text)])
+    return found
+
+
 def plain(html):
     """The text of a piece of HTML."""
     return " ".join(unescape(re.sub(r"<[^>]+>", "", html)).split())
@@ -145,11 +151,11 @@ def coloured(source):
 
 
 @functools.cache
-def exercise(id):
+def exercise(number):
     """The hints and the solution of an exercise."""
-    one = exercises()[id]
+    one = exercises()[number]
     hints = [re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(hint, quote=False)) for hint in one.hints]
-    return {"id": id, "hints": hints, "solution": coloured(one.source)}
+    return {"id": number, "hints": hints, "solution": coloured(one.source)}
 
 
 def colours():

@@ -1,4 +1,4 @@
-"""Imported by a lesson's first cell while the site is made: pictures come in both looks, views with all their states.
+"""What a lesson's first cell starts while the site is made: pictures come in both looks, views with all their states.
 
 A state of a view is a drawing, cut into its elements.  Equal elements are stored once, and so are equal runs of them
 (`packed`).  Where a colour depends on the look, the element says both, as `light-dark(…, …)`; pictures made of pixels
@@ -26,8 +26,8 @@ from mha import figures, runtime
 from mha.figures import architecture
 from mha.views import svg
 from mha.views.view import View
+from tests.site import VIEW
 
-VIEW = "application/x-many-heads-view+json"
 MOST, SECONDS, BYTES = 4096, 90, 250_000  # of one view: settings, time to draw them, and their size compressed
 FIRST = {  # controls that matter more than the order in which they stand says
     "heads": ("layer", "head", "query", "show", "other", "lines", "hide"),
@@ -194,9 +194,9 @@ def packed(states):
     number, runs, rows = {part: place for place, part in enumerate(parts)}, {}, []
     for state in states:
         row, run = [], []
-        for part in state:
+        for place, part in enumerate(state, start=1):
             run.append(number[part])
-            if run[-1] % 8 == 0 or part is state[-1]:  # where a run ends depends on what is there, not on its place
+            if run[-1] % 8 == 0 or place == len(state):  # where a run ends depends on what is there, not on its place
                 row.append(runs.setdefault(tuple(run), len(runs)))
                 run = []
         rows.append(row)
@@ -215,9 +215,11 @@ def visible(control):
     return control.layout.display != "none"
 
 
-for module in (figures, architecture):
-    for name, function in inspect.getmembers(module, inspect.isfunction):
-        if function.__annotations__.get("return") in (figures.Picture, "Picture"):
-            setattr(module, name, in_both_looks(function))
-figures.Picture._ipython_display_ = show_picture
-View._ipython_display_ = show_view
+def start():
+    """From now on pictures come in both looks, and views with all their states."""
+    for module in (figures, architecture):
+        for name, function in inspect.getmembers(module, inspect.isfunction):
+            if function.__annotations__.get("return") in (figures.Picture, "Picture"):
+                setattr(module, name, in_both_looks(function))
+    figures.Picture._ipython_display_ = show_picture
+    View._ipython_display_ = show_view
