@@ -51,7 +51,7 @@ for (const view of document.querySelectorAll(".view")) {
 
 // What is wider than the page scrolls inside itself, and by the keyboard.
 const wide = () => {
-  for (const box of document.querySelectorAll("pre, .wide")) {
+  for (const box of document.querySelectorAll("pre, math, .wide")) {
     if (box.scrollWidth > box.clientWidth + 1) box.tabIndex = 0
     else box.removeAttribute("tabindex")
   }
