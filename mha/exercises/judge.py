@@ -15,7 +15,7 @@ from mha.exercises import probes
 from mha.exercises.card import Verdict, difference
 from mha.exercises.compare import Raised, describe, equal, plain
 from mha.exercises.exercise import Case
-from mha.exercises.sandbox import SECONDS, Stopped, apart, forks, run
+from mha.exercises.sandbox import SECONDS, Elsewhere, Stopped, apart, forks, run
 
 
 @functools.cache
@@ -48,8 +48,9 @@ def check(id, answer=..., seconds=SECONDS):
     Each call of the answer may take `seconds`; what cannot be stopped, and where, `sandbox` says.
     """
     exercise = _find(id)
+    judged = functools.partial(_judge, exercise, answer, seconds)
     try:
-        verdict = apart(functools.partial(_judge, exercise, answer, seconds))
+        verdict = judged() if isinstance(answer, Elsewhere) else apart(judged)
     except Stopped as stop:
         verdict = Verdict(exercise.id, exercise.title, "error", *_why(stop, seconds), lines=stop.lines)
     seen = SEEN.setdefault(exercise.id, {})

@@ -60,7 +60,7 @@ def _not_everywhere(attempt):
 
 # fmt: off
 EXERCISE = Exercise(
-    "6.4", impostor, difficulty=2, minutes=8,
+    "6.4", impostor, difficulty=2, minutes=5,
     inputs=lambda: {f"T = {len(text.split())}": (len(text.split()),) for text in SENTENCES},
     read=_called, probes=(_not_everywhere,),
     hints=(
