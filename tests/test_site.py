@@ -191,7 +191,7 @@ def test_with_too_many_states_the_first_controls_move_and_the_others_are_named(m
     monkeypatch.setattr(record, "BYTES", 3000)
     assert len(record.recorded(explore.mask())["controls"]) < 5
     page = lesson.templates.get_template("pieces.html.j2").module.view(lesson.view(data, "x"))
-    assert "hide ,, hide twice: these move only where the lesson runs" in page
+    assert "hide ,, hide twice: to be moved by hand only where the lesson runs" in page
 
 
 def test_pixels_are_kept_in_grey_and_the_filters_are_the_ramps():

@@ -14,6 +14,7 @@ from nbformat.v4 import new_code_cell
 
 from tests import handouts
 from tests.outputs import NOTEBOOKS, normal, run
+from tests.site import VIEW
 from tests.site import lesson as pages
 
 ROOT, HERE = NOTEBOOKS.parent, Path(__file__).parent
@@ -32,6 +33,10 @@ def recorded(path):
         notebook.cells.insert(0, new_code_cell(START))
         run(notebook, seconds=900)
         del notebook.cells[0]
+        for cell in notebook.cells:
+            shown = any(VIEW in output.get("data", {}) for output in cell.get("outputs", []))
+            if cell.cell_type == "code" and "explore." in cell.source and not shown:
+                raise RuntimeError(f"the view of cell {cell.id} of {path.name} was not recorded: was there an error?")
         for old in RUNS.glob(f"{path.stem}-*"):
             old.unlink()
         RUNS.mkdir(parents=True, exist_ok=True)

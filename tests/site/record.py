@@ -105,7 +105,9 @@ def with_these(view, moving, drawn):
             drawn[key] = drawing(view, setting)
         at.append(drawn.get(key))
     numbers = {state: number for number, state in enumerate(dict.fromkeys(state for state in at if state))}
-    still = [control for name, control in view.controls.items() if name not in moving and visible(control)]
+    still = [
+        control for name, control in view.controls.items() if name not in moving and offers(control, offered[name])
+    ]
     return {
         "name": view.name,
         "controls": [described(view.controls[name], offered[name], start[name]) for name in moving],
@@ -209,8 +211,9 @@ def described(control, offered, value):
     return {"label": control.description, "kind": kind, "options": labels, "start": values.index(value)}
 
 
-def visible(control):
-    return control.layout.display != "none"
+def offers(control, offered):
+    """Whether there is something to choose: a box for text offers anything."""
+    return isinstance(control, Text) or (control.layout.display != "none" and len(offered) > 1)
 
 
 def start():
