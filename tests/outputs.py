@@ -63,6 +63,7 @@ def run(notebook, folder=NOTEBOOKS, seconds=120):
     NotebookClient(
         notebook,
         timeout=seconds,
+        iopub_timeout=60,  # a long output takes its time on a busy machine
         kernel_name="python3",
         resources={"metadata": {"path": str(folder)}},
         store_widget_state=False,
