@@ -16,15 +16,15 @@ pytestmark = [
     pytest.mark.skipif(not AXE.exists(), reason="NOT CHECKED: axe-core is not here; `make .venv/node_modules/ready`"),
 ]
 OPEN = "document.querySelectorAll('details').forEach(one => one.open = true)"
-PAGES = ["index", "01_single_head", "06_what_heads_learn", "search"]
+PAGES = ["index", "01_single_head", "05_check_against_pytorch", "06_what_heads_learn", "search"]
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """A folder with the pages of two lessons: one with views as they are recorded, one from its stored outputs."""
+    """A folder with the pages of three lessons: one with views as they are recorded, two from their stored outputs."""
     folder = tmp_path_factory.mktemp("site")
-    stored = nbformat.read(NOTEBOOKS / "06_what_heads_learn.ipynb", as_version=4)
-    build({"01_single_head": with_views(), "06_what_heads_learn": stored}, folder, with_handouts=False)
+    stored = {path.stem: nbformat.read(path, as_version=4) for path in sorted(NOTEBOOKS.glob("0[156]_*.ipynb"))}
+    build(stored | {"01_single_head": with_views()}, folder, with_handouts=False)
     return folder
 
 

@@ -115,6 +115,7 @@ def words(source):
     html = markdown2html_mistune(FORMULA.sub(_formula, source))
     html = re.sub(r'<a class="anchor-link".*?</a>', "", html)
     html = re.sub(r'href="(\d\d_\w+)\.ipynb', r'href="\1.html', html)
+    html = html.replace("<th></th>", "<td></td>")  # a corner heads nothing
     html = html.replace("<th>", '<th scope="col">').replace("<table>", '<div class="wide"><table>')
     return html.replace("</table>", "</table></div>")
 
