@@ -58,11 +58,12 @@ def _joined(outputs):
     return found
 
 
-def run(notebook, folder=NOTEBOOKS):
-    """The notebook after Run All with this working directory; stops at the first error."""
+def run(notebook, folder=NOTEBOOKS, seconds=120):
+    """The notebook after Run All in this folder; stops at the first error, or at a cell that takes longer."""
     NotebookClient(
         notebook,
-        timeout=120,
+        timeout=seconds,
+        iopub_timeout=60,  # a long output takes its time on a busy machine
         kernel_name="python3",
         resources={"metadata": {"path": str(folder)}},
         store_widget_state=False,

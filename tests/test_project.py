@@ -59,9 +59,8 @@ def test_the_promised_ranges_are_those_that_are_tried():
     assert PROJECT["requires-python"] == ">=3.10" and "Python 3.10" in (ROOT / "tests/oldest.txt").read_text("utf-8")
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / ".github" / "workflows").glob("*.yml")), ids=lambda path: path.name)
-def test_the_workflow_runs_what_make_runs(path):
-    jobs = yaml.safe_load(path.read_text("utf-8"))["jobs"]
+def test_the_workflow_runs_what_make_runs():
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text("utf-8"))["jobs"]
     steps = [step["run"] for step in jobs["cpu"]["steps"] if "run" in step]
     assert "python -m pytest" in steps and "$(BIN)/python -m pytest\n" in (ROOT / "Makefile").read_text("utf-8")
     assert jobs["gpu"]["if"] == "vars.GPU_RUNNER != '' && github.event_name != 'pull_request'"
