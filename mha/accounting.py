@@ -3,7 +3,7 @@
 Each function returns whole numbers by piece; `sum(pieces.values())` is the total.
 """
 
-from mha.checks import check_sizes
+from mha.checks import check_kv_heads, check_sizes
 
 PIECES = ("query", "key", "value", "output")
 
@@ -19,9 +19,7 @@ def attention_parameters(
     Source: notebook 04; shared keys and values: Ainslie et al. 2023.
     """
     width = _width(d_model, num_heads, d_k)
-    kv_heads = num_heads if kv_heads is None else kv_heads
-    if kv_heads < 1 or num_heads % kv_heads:
-        raise ValueError(f"kv_heads={kv_heads} must divide num_heads={num_heads}: each is shared by as many queries")
+    kv_heads = check_kv_heads(num_heads, num_heads if kv_heads is None else kv_heads)
     shared = width * kv_heads // num_heads
     pieces = {name: d_model * (width if name in ("query", "output") else shared) for name in PIECES}
     return pieces | ({"biases": width + 2 * shared + d_model} if bias else {})

@@ -36,6 +36,14 @@ def check_sizes(d_model: int, num_heads: int) -> tuple[int, int]:
     return d_model, num_heads
 
 
+def check_kv_heads(num_heads: int, kv_heads: int) -> int:
+    """kv_heads as int; TypeError or ValueError unless it divides num_heads."""
+    kv_heads = whole(kv_heads, "kv_heads")
+    if kv_heads < 1 or num_heads % kv_heads:
+        raise ValueError(f"kv_heads={kv_heads} must divide num_heads={num_heads}: each is shared by as many queries")
+    return kv_heads
+
+
 def check_tokens(x: torch.Tensor, d_model: int, name: str) -> None:
     """TypeError or ValueError unless x, called so in the sentence, holds tokens (B, T, d_model) of floating point."""
     if not isinstance(x, torch.Tensor):

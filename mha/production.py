@@ -19,7 +19,7 @@ def expand_kv_heads(kv: Tensor, num_heads: int) -> Tensor:
 
     Raises ValueError unless h_kv divides h.  Source: Ainslie et al. 2023; notebook 10.
     """
-    check_kv_heads(num_heads, kv.size(1))
+    checks.check_kv_heads(num_heads, kv.size(1))
     return kv.repeat_interleave(num_heads // kv.size(1), dim=1)
 
 
@@ -92,17 +92,17 @@ class GroupedQueryAttention(MultiHeadAttention):
         rotary_base: float | None = None,
     ):
         super().__init__(d_model, num_heads, bias)
-        self.kv_heads, self.rotary_base = check_kv_heads(num_heads, kv_heads), rotary_base
+        self.kv_heads, self.rotary_base = checks.check_kv_heads(num_heads, kv_heads), rotary_base
         self.qkv = nn.Linear(self.d_model, (self.num_heads + 2 * self.kv_heads) * self.d_k, bias=bias)
 
     def project(self, x: Tensor, first: int = 0) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
-        """Queries (B, h, T, d_k), keys and values (B, h_kv, T, d_k), of x (B, T, d) from place `first` on."""
+        """Queries (B, h, T, d_k), keys and values (B, h_kv, T, d_k), of x (B, T, d) from position `first` on."""
         checks.check_tokens(x, self.d_model, "x")
         sizes = [heads * self.d_k for heads in (self.num_heads, self.kv_heads, self.kv_heads)]
         q, k, v = (part.unflatten(-1, (-1, self.d_k)).transpose(1, 2) for part in self.qkv(x).split(sizes, dim=-1))
         if self.rotary_base is not None:
-            places = torch.arange(first, first + x.size(1), device=x.device)
-            q, k = rotate(q, places, self.rotary_base), rotate(k, places, self.rotary_base)
+            positions = torch.arange(first, first + x.size(1), device=x.device)
+            q, k = rotate(q, positions, self.rotary_base), rotate(k, positions, self.rotary_base)
         return q, k, v
 
     def forward(  # type: ignore[override]  # a cache in place of another source
@@ -167,11 +167,3 @@ def attend(
         mask = torch.atleast_2d(checks.checked_mask(mask, (*q.shape[:-1], k.size(-2)), q.device))
     # The kernel shares keys and values without copies.
     return layer.merge(F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)), None
-
-
-def check_kv_heads(num_heads: int, kv_heads: int) -> int:
-    """kv_heads as int; ValueError unless it divides num_heads."""
-    kv_heads = checks.whole(kv_heads, "kv_heads")
-    if kv_heads < 1 or num_heads % kv_heads:
-        raise ValueError(f"kv_heads={kv_heads} must divide num_heads={num_heads}: each is shared by as many queries")
-    return kv_heads

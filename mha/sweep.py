@@ -33,9 +33,9 @@ class DateProbe:
     """
 
     def __init__(self, model: Transformer, examples: list[tuple[str, str]]):
-        self.model, place = model, next(model.parameters()).device
-        self.source = dates.encode([text for text, _ in examples]).to(place)
-        self.target = dates.encode_dates([iso for _, iso in examples]).to(place)
+        self.model, device = model, next(model.parameters()).device
+        self.source = dates.encode([text for text, _ in examples]).to(device)
+        self.target = dates.encode_dates([iso for _, iso in examples]).to(device)
 
     def run(self, need_weights: bool = False) -> tuple[Tensor, Any]:
         """Scores (B, 10, symbols), and the maps of all layers if asked for."""
@@ -55,7 +55,7 @@ class DateProbe:
 
 
 class LookbackProbe:
-    """A `Lookback` and texts (B, T); what counts is a place with all K outputs right."""
+    """A `Lookback` and texts (B, T); what counts is a position with all K outputs right."""
 
     def __init__(self, model: lookback.Lookback, tokens: Tensor):
         self.model, self.tokens = model, tokens.to(next(model.parameters()).device)
@@ -103,7 +103,7 @@ class SenseProbe:
         self.encoder, self.words = encoder, list(dict.fromkeys(row["word"] for row in senses))
         self.ids, self.lengths, pieces = tokenizer([row["text"] for row in senses])
         self.ids = self.ids.to(next(encoder.parameters()).device)
-        self.places = torch.tensor([tokens.index(row["word"]) for tokens, row in zip(pieces, senses, strict=True)])
+        self.positions = torch.tensor([tokens.index(row["word"]) for tokens, row in zip(pieces, senses, strict=True)])
         word = torch.tensor([self.words.index(row["word"]) for row in senses])
         same_word = word[:, None] == word
         same_sense = same_word & torch.tensor([[a["sense"] == b["sense"] for a in senses] for b in senses])
@@ -118,7 +118,7 @@ class SenseProbe:
     def vectors(self) -> Tensor:
         """The word's vector in each sentence, of length 1: (B, 384)."""
         hidden, _ = self.encoder(self.ids, self.lengths)
-        return F.normalize(hidden[torch.arange(len(hidden)), self.places], dim=-1)
+        return F.normalize(hidden[torch.arange(len(hidden)), self.positions], dim=-1)
 
     def losses(self) -> Tensor:
         """Each sentence's own loss (B,): is its word's vector more like the mean of its sense, or of the other?

@@ -1,7 +1,7 @@
 """What comes next in a text that repeats itself: a task that takes two layers of attention.  Notebook 09.
 
 A text begins with a block of different tokens and goes on repeating it.  How long the block is, its **period**, is
-drawn anew for each text, so that place alone does not tell what to copy.
+drawn anew for each text, so that the position alone does not tell what to copy.
 """
 
 from collections.abc import Callable
@@ -37,14 +37,14 @@ def period(tokens: Tensor) -> Tensor:
 
 
 def asked(tokens: Tensor) -> Tensor:
-    """Which places can know their next token: those that hold a copy, bool (B, T − 1)."""
+    """Which positions can know their next token: those that hold a copy, bool (B, T − 1)."""
     return torch.arange(tokens.size(1) - 1, device=tokens.device) >= period(tokens)[:, None]
 
 
 class Repeats(nn.Module):
     """Embedding and positions, layers of attention, each with its residual, and a linear read-out: nothing else.
 
-    tokens (B, T) → scores (B, T, V) for the next token of each place.  Without norms and feed-forward blocks the
+    tokens (B, T) → scores (B, T, V) for the next token of each one.  Without norms and feed-forward blocks the
     scores are a sum: of what the token itself says and of what each head says (`written`).
     """
 
@@ -56,7 +56,7 @@ class Repeats(nn.Module):
         self.read_out = nn.Linear(d_model, VOCABULARY)
 
     def enter(self, tokens: Tensor) -> Tensor:
-        """What the tokens enter with: embedding and place, (B, T, d)."""
+        """What the tokens enter with: embedding and position, (B, T, d)."""
         return self.embedding(tokens) + self.positions.weight[: tokens.size(1)]
 
     def forward(self, tokens: Tensor, need_weights: bool = False) -> Any:
@@ -64,24 +64,24 @@ class Repeats(nn.Module):
         x, maps = self.enter(tokens), []
         mask = causal_mask(tokens.size(1), device=x.device)
         for layer in self.layers:
-            found, weights = layer(x, mask, need_weights=need_weights)
-            x = x + found
+            update, weights = layer(x, mask, need_weights=need_weights)
+            x = x + update
             maps.append(weights)
         scores = self.read_out(x)
         return (scores, maps) if need_weights else scores
 
 
 def loss(model: nn.Module, tokens: Tensor) -> Tensor:
-    """Cross-entropy of the next token, at the places that can know it."""
-    places = asked(tokens)
-    return F.cross_entropy(model(tokens)[:, :-1][places], tokens[:, 1:][places])
+    """Cross-entropy of the next token, at the positions that can know it."""
+    positions = asked(tokens)
+    return F.cross_entropy(model(tokens)[:, :-1][positions], tokens[:, 1:][positions])
 
 
 @torch.no_grad()
 def accuracy(model: Callable[[Tensor], Tensor], tokens: Tensor) -> float:
-    """The share of places that can know their next token and name it."""
-    places = asked(tokens)
-    return (model(tokens)[:, :-1].argmax(dim=-1) == tokens[:, 1:])[places].float().mean().item()
+    """The share of positions that can know their next token and name it."""
+    positions = asked(tokens)
+    return (model(tokens)[:, :-1].argmax(dim=-1) == tokens[:, 1:])[positions].float().mean().item()
 
 
 class Patched:
@@ -89,8 +89,8 @@ class Patched:
 
     What this head wrote is, on the paths named by letters, q, k and v into the second layer and d past it, replaced:
     by nothing ("zero"), by what it wrote in the text before in the batch ("another text"), or by what it wrote at the
-    neighbouring place of its own text ("shifted 1" takes each place's from the place before it, "shifted -1" from the
-    place after).  Called like the model.  Source: Elhage et al. 2021 (composition through queries, keys, values).
+    neighbouring position of its own text ("shifted 1" takes each from the position before it, "shifted -1" from the
+    position after).  Called like the model.  Source: Elhage et al. 2021 (composition through queries, keys, values).
     """
 
     def __init__(self, model: Repeats, head: int, paths: str, way: str = "zero"):
@@ -128,10 +128,10 @@ def replaced(written: Tensor, way: str) -> Tensor:
 
 @torch.no_grad()
 def names(model: Callable[[Tensor], Tensor], tokens: Tensor, steps: int) -> float:
-    """How often a place that can know its next token names the one `steps` further on instead: 0 is the right one.
+    """How often a position that can know its next token names the one `steps` further on instead: 0 is the right one.
 
-    −1 is the token of the place itself.  Places whose text ends before are left out.
+    −1 is the token of the position itself.  Positions whose text ends before are left out.
     """
-    places = asked(tokens)[:, : tokens.size(1) - 1 - max(0, steps)]
-    other = tokens.roll(-1 - steps, dims=1)[:, : places.size(1)]
-    return (model(tokens)[:, : places.size(1)].argmax(dim=-1) == other)[places].float().mean().item()
+    positions = asked(tokens)[:, : tokens.size(1) - 1 - max(0, steps)]
+    other = tokens.roll(-1 - steps, dims=1)[:, : positions.size(1)]
+    return (model(tokens)[:, : positions.size(1)].argmax(dim=-1) == other)[positions].float().mean().item()
