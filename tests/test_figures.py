@@ -262,6 +262,8 @@ def test_without_words_of_its_own_a_still_says_its_numbers():
     assert said == "3 by 2, the largest of each row: a → x 0.70; b → all 0.50; c → y 0.80."
     said = figures.heatmap(torch.tensor([[2.0, 2.0, 1.0]]), "a", "xyz", numbers="{:.0f}", title="What to see").alt
     assert said == "1 by 3, the largest of each row: a → x and y 2."
+    said = figures.bars({"one": {"a": 1, "b": 2}, "two": 3}, unit="things", title="What to see").alt
+    assert said == "Bars of things: one: 3 (a 1, b 2); two: 3."
     said = figures.curves([1, 2], {"up": [0.5, 1]}, x_label="size", y_label="share", title="What to see").alt
     assert said == "Lines of the share. up 0.5, 1. These are at 1, 2 (size)."
     said = figures.one_score(TABLE, 2 * TABLE, "ab", 1, 0, title="What to see").alt

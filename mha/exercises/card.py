@@ -1,11 +1,14 @@
 """What a learner sees of a check: a verdict as text and as HTML, wanted beside yours."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from html import escape
 
 import torch
 
 from mha import palette
 from mha.exercises.compare import Raised, equal, pairs, unequal
+from mha.exercises.exercise import Case, Exercise
 from mha.views import svg
 
 MARKS = {"right": "✓", "wrong": "✗", "error": "!", "not attempted": "·"}
@@ -33,7 +36,7 @@ class Verdict:
     printed: str = ""  # what the answer printed while it was checked
     difference: Difference | None = None
 
-    def _parts(self):
+    def _parts(self) -> Iterator[str]:
         yield self.message
         if self.lines:
             yield f"It {'was in' if self.mistake == 'runs-too-long' else 'was raised by'}\n{self.lines}"
@@ -43,24 +46,24 @@ class Verdict:
             shown = [line if len(line) < 120 else line[:117] + "…" for line in self.printed.strip().splitlines()]
             yield "It also printed: " + " / ".join(shown[:3]) + (" …" if len(shown) > 3 else "")
 
-    def _headline(self):
+    def _headline(self) -> str:
         name = f" ({self.mistake})" if self.mistake else ""
         return f"{MARKS[self.status]} {self.exercise} {self.title}: {self.status}{name}"
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "\n".join([self._headline(), *self._parts()])
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         paragraphs = "".join(
-            f'<p style="margin:6px 0;white-space:pre-wrap">{svg.escape(part)}</p>' for part in self._parts()
+            f'<p style="margin:6px 0;white-space:pre-wrap">{escape(part)}</p>' for part in self._parts()
         )
         picture = self.difference.svg if self.difference else ""
         edge = getattr(palette, ROLES[self.status])
         look = f"border-left:6px solid {edge};padding:6px 12px;background:{palette.PAPER};color:{palette.INK}"
-        return f'<div role="status" style="{look}"><b>{svg.escape(self._headline())}</b>{paragraphs}{picture}</div>'
+        return f'<div role="status" style="{look}"><b>{escape(self._headline())}</b>{paragraphs}{picture}</div>'
 
 
-def difference(exercise, cases):
+def difference(exercise: Exercise, cases: list[Case]) -> Difference | None:
     """The first difference between outcomes: a table of numbers, or the two tensors side by side."""
     for case in cases:
         mine, want = case.yours, case.wanted
@@ -77,24 +80,23 @@ def difference(exercise, cases):
     return None
 
 
-def _short(value):
+def _short(value: object) -> str:
     text = f"{value:,.6g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
     return text if len(text) < 120 else text[:117] + "…"
 
 
-def _tensors(exercise, part, description, mine, want):
+def _tensors(exercise: Exercise, part: str, case: str, mine: torch.Tensor, want: torch.Tensor) -> Difference:
     """Two tables, the slice in which they first differ; what differs is framed."""
     cell = exercise.cell
-    mine, want = (tensor[None] if tensor.dim() == 0 else tensor for tensor in (mine, want))
-    where, words = (0,) * max(mine.dim(), want.dim(), 1), ""
-    differing = unequal(mine, want, exercise.tolerance).nonzero() if mine.shape == want.shape else ()
-    if len(differing):
-        where = tuple(differing[0].tolist())
-        place = ", ".join(map(str, where))
-        values = [cell(tensor[where].item()) for tensor in (want, mine)]
+    mine, want = torch.atleast_1d(mine), torch.atleast_1d(want)
+    where, words = [0] * max(mine.dim(), want.dim()), ""
+    differing = unequal(mine, want, exercise.tolerance).nonzero().tolist() if mine.shape == want.shape else []
+    if differing:  # there are none where booleans meet numbers
+        where = differing[0]
+        place = f"{' in the ' + part if part else ''} at [{', '.join(map(str, where))}], on {case}"
+        values = [cell(tensor[tuple(where)].item()) for tensor in (want, mine)]
         if values[0] == values[1]:  # rounded alike
-            values = [f"{tensor[where].item():.6g}" for tensor in (want, mine)]
-        place = f"{' in the ' + part if part else ''} at [{place}], on {description}"
+            values = [f"{tensor[tuple(where)].item():.6g}" for tensor in (want, mine)]
         words = f"First difference{place}: wanted {values[0]}, yours {values[1]}{exercise.legend}."
     tables = {"wanted": _window(want, where), "yours": _window(mine, where)}
     same_size = tables["wanted"].shape == tables["yours"].shape
@@ -104,19 +106,19 @@ def _tensors(exercise, part, description, mine, want):
         parts.append(svg.text(left, 14, f"{name}{exercise.legend}", 14))
         for y, row in enumerate(table.tolist()):
             for x, value in enumerate(row):
-                other = differs is not None and bool(differs[y, x]) and name == "yours"
                 parts.append(svg.cell(left + 46 * x, 22 + 24 * y, 46, 24, palette.PAPER, cell(value)))
-                if other:
+                if name == "yours" and differs is not None and differs[y, x]:
                     parts.append(svg.frame(left + 46 * x + 2, 24 + 24 * y, 42, 20, palette.CHOSEN, 2))
         left += max(46 * table.size(1), 10 * len(name + exercise.legend)) + 40
     height = 30 + 24 * max(map(len, tables.values()))
     return Difference(words, svg.document(parts, left, height, words or "Two tables of different sizes."))
 
 
-def _window(tensor, where):
+def _window(tensor: torch.Tensor, where: list[int]) -> torch.Tensor:
     """The last two axes around this place, at most 8 × 8 numbers."""
-    tensor = tensor.reshape(1, -1) if tensor.dim() < 2 else tensor
-    leading = where[-tensor.dim() : -2] if tensor.dim() > 2 else ()
-    table = tensor[tuple(min(i, size - 1) for i, size in zip(leading, tensor.shape, strict=False))]
-    top, left = (max(0, i - 7) for i in (where[-2:] if len(where) > 1 else (0, where[0])))
-    return torch.atleast_2d(table[..., top : top + 8, left : left + 8])
+    *leading, row, column = [0] * (2 - len(where)) + where[-max(tensor.dim(), 2) :]
+    table = torch.atleast_2d(tensor)
+    for i in leading:
+        table = table[min(i, len(table) - 1)]
+    top, left = max(0, row - 7), max(0, column - 7)
+    return table[top : top + 8, left : left + 8]

@@ -2,12 +2,13 @@
 
 import inspect
 import numbers
+from typing import Any
 
 import torch
 
 
 class Raised(str):
-    """An error as an outcome: its kind and the first line of its message; `inside`, if the answer's lines had begun."""
+    """An error as an outcome: its kind and its message; `inside`, if the answer's lines had begun."""
 
     inside = False
 
@@ -16,7 +17,7 @@ class Odd(str):
     """A value that cannot be compared, in words."""
 
 
-def plain(value):
+def plain(value: Any) -> Any:
     """A value made of tensors on the CPU, tuples, lists and numbers; what cannot be one is said in words."""
     if isinstance(value, torch.Tensor):
         if value.is_meta or value.is_complex() or value.is_quantized or value.is_nested:
@@ -35,7 +36,24 @@ def plain(value):
     return value
 
 
-def equal(a, b, tolerance=1e-4):
+# Equally right forms of an answer, brought into one.
+
+
+def whole(count: Any) -> Any:
+    """A number, also from a tensor or an array that holds one, or a float that is whole."""
+    count = count.item() if hasattr(count, "item") and getattr(count, "ndim", None) == 0 else count
+    return int(count) if isinstance(count, float) and count.is_integer() else count
+
+
+def one_tensor(found: Any) -> Any:
+    """A list of numbers is as good as a tensor."""
+    if isinstance(found, list | tuple) and all(isinstance(x, int | float | torch.Tensor) for x in found):
+        found_numbers = [float(x) for x in found if not isinstance(x, torch.Tensor) or x.numel() == 1]
+        return torch.tensor(found_numbers) if len(found_numbers) == len(found) else found
+    return found
+
+
+def equal(a: Any, b: Any, tolerance: float = 1e-4) -> bool:
     """Same kind, shape and numbers up to rounding, coarser in half precision; of other things, the same kind."""
     if isinstance(a, tuple | list) and type(a) is type(b):
         return len(a) == len(b) and all(equal(x, y, tolerance) for x, y in zip(a, b, strict=True))
@@ -47,19 +65,19 @@ def equal(a, b, tolerance=1e-4):
     return type(a) is type(b) and (a == b if isinstance(a, str | set) else not isinstance(a, torch.Tensor))
 
 
-def unequal(a, b, tolerance=1e-4):
+def unequal(a: torch.Tensor, b: torch.Tensor, tolerance: float = 1e-4) -> torch.Tensor:
     """True where two tensors of one shape differ by more than rounding."""
     tolerance = 2e-2 if torch.float16 in (a.dtype, b.dtype) else tolerance
     return ~torch.isclose(a.double(), b.double(), tolerance, tolerance, equal_nan=True)
 
 
-def pairs(mine, want):
+def pairs(mine: Any, want: Any) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """The tensors of two answers, side by side."""
     together = zip(mine, want, strict=False) if isinstance(mine, tuple) and isinstance(want, tuple) else [(mine, want)]
     return [(a, b) for a, b in together if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)]
 
 
-def describe(value):
+def describe(value: Any) -> str:
     """A value in a few words: what it is, before the comma, and its size."""
     if isinstance(value, Odd):
         return str(value)
@@ -73,4 +91,4 @@ def describe(value):
         return "None"
     name = {"ndarray": "NumPy array"}.get(type(value).__name__, type(value).__name__)
     named = {bool: "a bool", int: "a whole number", float: "a number"}
-    return named.get(type(value), f"{'an' if name[0] in 'aeiou' else 'a'} {name}")
+    return named.get(type(value), f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}")

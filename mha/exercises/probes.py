@@ -5,16 +5,20 @@ A probe takes an `Attempt` and returns (name, sentence), or None where it has no
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from unittest import mock
 
 import torch
 
 from mha.addresses import label
 from mha.exercises.compare import Odd, Raised, describe, equal, pairs, plain
-from mha.exercises.exercise import Case, Exercise
+from mha.exercises.exercise import Case, Exercise, random_tensor
 from mha.exercises.sandbox import run
+
+Finding = tuple[str | None, str] | None
+Tensor = torch.Tensor
 
 
 @dataclass(frozen=True)
@@ -25,24 +29,23 @@ class Attempt:
     answer: Callable
     cases: list[Case]
 
-    def call(self, *arguments):
+    def call(self, *arguments: Any) -> Any:
         """The answer's value on other arguments, or None if it raises."""
         outcome = run(self.answer, arguments, self.exercise.names)
         return None if outcome.error else self.exercise.read(plain(outcome.value))
 
-    def triples(self):
+    def triples(self) -> list[tuple[Any, Any, str]]:
         """Yours, wanted and the description, for each input."""
         return [(case.yours, case.wanted, case.description) for case in self.cases]
 
-    def tensors(self):
-        """All pairs of tensors, (yours, wanted)."""
-        return [pair for mine, want, _ in self.triples() for pair in pairs(mine, want)]
+
+Probe = Callable[[Attempt], Finding]
 
 
 # Any exercise.
 
 
-def wrong_type(attempt):
+def wrong_type(attempt: Attempt) -> Finding:
     for mine, want, _ in attempt.triples():
         if mine is None:
             return "returns-nothing", f"Your function returns None, wanted {describe(want)}: is a return missing?"
@@ -50,13 +53,13 @@ def wrong_type(attempt):
             says = f"Your function returns {len(mine)} results, wanted {len(want)}."
             return "wrong-number-of-results", f"{says} (chunk and split cut axis 0 unless dim= says another.)"
         if not isinstance(mine, Raised) and _kind(mine) != _kind(want):
-            made = isinstance(mine, list) and isinstance(want, torch.Tensor)
+            made = isinstance(mine, list) and isinstance(want, Tensor)
             way = " torch.stack makes one tensor of several, torch.tensor one of numbers." if made else ""
             return "wrong-type", f"Your function returns {describe(mine)}, wanted {describe(want)}.{way}"
     return None
 
 
-def _kind(value):
+def _kind(value: Any) -> Any:
     if isinstance(value, Odd):
         return value
     if isinstance(value, tuple):
@@ -66,139 +69,91 @@ def _kind(value):
     return describe(value).partition(",")[0].partition(" of ")[0] + str(getattr(value, "dtype", None) == torch.bool)
 
 
-# By a part of torch's or Python's message: a name, and what helps.
-VIEW = "view size is not compatible"
-NO_FIT = ("shapes-do-not-meet", "Two shapes do not fit each other. Write its shape beside each line.")
-ONE_NUMBER = (
-    "not-one-number",
-    "A plain number is needed where a whole tensor was given. The functions of math take one number; a tensor has "
-    "its own: x.exp(), x.sqrt().",
-)
-TUPLE = (
-    "tuple-not-unpacked",
-    "That is a tuple, several results still together, as from chunk, or from an attention function that returns "
-    "(context, weights). Take it apart: a, b = …",
-)
-MIXED = (
-    "dtypes-mixed",
-    "Two tensors of different precision meet. One input is in half precision (float16), and something has become "
-    "float32: a table made by torch.zeros or torch.where(mask, 0., …), a .float()? .to(v.dtype) brings it back.",
-)
-ERRORS = {
-    "same dtype": MIXED,
-    "expected scalar type": MIXED,
-    "dtypes match": MIXED,
-    "nobody can answer": (
-        "nobody-to-ask",
-        "Neither a debugger nor input() works inside check: call your function yourself, in a cell, and look there.",
-    ),
-    "'tuple'": TUPLE,
-    "Tensor, not tuple": TUPLE,
-    "integers or slices, not tuple": ("not-a-tensor", "Lists and ranges take one index: a tensor (arange) takes two."),
-    "is ambiguous": (
-        "truth-of-a-tensor",
-        "Python's not, and, or, if ask for one yes or no, and a tensor has many. Cell by cell work ~, &, |; whether "
-        "there is a mask at all asks: mask is not None.",
-    ),
-    VIEW: (
-        "view-refuses",
-        "view needs numbers that lie in the order of the axes; after a transpose, or in a part that chunk has cut, "
+VIEW = "view-refuses"
+# fmt: off
+ERRORS = (  # a name, what helps, and parts of torch's or Python's messages by which it is known; the first that fits
+    ("dtypes-mixed", "Two tensors of different precision meet. One input is in half precision (float16), and something "
+        "has become float32: a table made by torch.zeros or torch.where(mask, 0., …), a .float()? .to(v.dtype) brings "
+        "it back.", "same dtype", "expected scalar type", "dtypes match", "expected dtype", ".dtype to be equal"),
+    ("nobody-to-ask", "Neither a debugger nor input() works inside check: call your function yourself, in a cell, and "
+        "look there.", "nobody can answer"),
+    ("tuple-not-unpacked", "That is a tuple, several results still together, as from chunk, or from an attention "
+        "function that returns (context, weights). Take it apart: a, b = …", "'tuple'", "Tensor, not tuple"),
+    ("not-a-tensor", "Lists and ranges take one index: a tensor (arange) takes two.", "or slices, not tuple"),
+    ("truth-of-a-tensor", "Python's not, and, or, if ask for one yes or no, and a tensor has many. Cell by cell work "
+        "~, &, |; whether there is a mask at all asks: mask is not None.", "is ambiguous"),
+    (VIEW, "view needs numbers that lie in the order of the axes; after a transpose, or in a part that chunk has cut, "
         "they may not, and reshape copies them. But with reshape in its place the numbers are still wrong: are the "
-        "axes named in the order in which they lie?",
-    ),
-    "is invalid for input of size": (
-        "sizes-do-not-multiply",
-        "The sizes you ask for do not multiply to what the tensor holds. Which letter is which size? Print x.shape.",
-    ),
-    "invalid shape dimension": ("sizes-do-not-multiply", "A size can be -1, worked out from the others, but not less."),
-    "value cannot be converted to type": (
-        "too-low-for-half-precision",
-        "Right in float32, but half precision has no number as low as the one you hide with. Use float('-inf'), or "
-        "torch.finfo(scores.dtype).min.",
-    ),
-    "the `-` operator": ("minus-on-booleans", "Booleans have no minus: ~mask turns them over."),
-    "to be equal size": (
-        "pieces-of-several-sizes",
-        "The pieces are not equally long: chunk and split cut axis 0 unless dim= says another.",
-    ),
-    "positional argument": ("wrong-signature", "It takes other arguments than the exercise hands over."),
-    "is not defined": ("name-not-defined", "Nothing has that name here: a slip of spelling, or a missing import?"),
-    "Dimension out of range": ("no-such-axis", "It names an axis that the tensor does not have. Count from the end."),
-    "cannot be multiplied": (
-        "shapes-do-not-meet",
-        "The inner sizes of a product differ: in a @ b, the last axis of a meets the last but one of b. (What is "
-        "stored as in nn.Linear, (out, in), is met transposed.)",
-    ),
-    "must match": NO_FIT,
-    "must be the same": NO_FIT,
-    "Expected size for first two dimensions": (
-        "shapes-do-not-meet",
-        "The inner sizes of a product differ: in a @ b, the last axis of a meets the last but one of b.",
-    ),
-    "batch1 tensor": ("shapes-do-not-meet", "In a @ b, the last axis of a meets the last but one of b."),
-    "not broadcastable": NO_FIT,
-    "NoneType": ("none-used", "Something is None where a tensor is needed: mask is None unless one is given."),
-    "values to unpack": (
-        "wrong-number-of-axes",
-        "More or fewer names than parts: print what you unpack. (chunk and split cut axis 0 unless dim= says another.)",
-    ),
-    "invalid combination of arguments": (
-        "wrong-arguments",
-        "That function takes other arguments, or in another order.",
-    ),
-    "argument 'size'": (
-        "not-a-size",
-        "A size must be a whole number: / gives a float, // does not; or is a tensor among them?",
-    ),
-    "only one element tensors": ONE_NUMBER,
-    "cannot be converted to Scalar": ONE_NUMBER,
-    "only implemented on integer and Boolean": ("not-a-mask", "~ turns booleans over: was the mask meant?"),
-    "out of bounds": ("index-out-of-range", "It asks for a part that is not there: print the shape."),
-    "list index out of range": ("index-out-of-range", "It asks for a part that is not there: print the length."),
-    "same number of dimensions": ("axis-missing", "One has an axis fewer: keepdim=True keeps it, [:, None] adds it."),
-    "are not aligned": NO_FIT,
-    "not callable": ("not-callable", "Something that is no function is called: is a name used twice?"),
-    "unsupported operand": ("kinds-do-not-meet", "Two values meet that do not go together: print the type of each."),
-    "object is not subscriptable": ("no-parts", "That value has no parts: print its type."),
-    "must be Tensor": ("not-a-tensor", "A tensor is needed there: print the type of what you hand over."),
-    "must be tuple of": ("not-a-tensor", "Something else is needed there: print the type of what you hand over."),
-    "has no len()": ("no-parts", "That value has no parts: print its type."),
-    "maximum recursion": ("endless-recursion", "It calls itself again and again."),
-    "by zero": ("division-by-zero", "Which of the sizes is 0?"),
-    "has no attribute": (
-        "no-such-attribute",
-        "That kind of value has nothing of this name: a slip of spelling? Print its type.",
-    ),
-}
+        "axes named in the order in which they lie?", "view size is not compatible"),
+    ("sizes-do-not-multiply", "The sizes you ask for do not multiply to what the tensor holds. Which letter is which "
+        "size? Print x.shape.", "is invalid for input of size"),
+    ("sizes-do-not-multiply", "A size can be -1, worked out from the others, but not less.", "invalid shape dimension"),
+    ("too-low-for-half-precision", "Right in float32, but half precision has no number as low as the one you hide "
+        "with. Use float('-inf'), or torch.finfo(scores.dtype).min.", "value cannot be converted to type"),
+    ("minus-on-booleans", "Booleans have no minus: ~mask turns them over.", "the `-` operator"),
+    ("pieces-of-several-sizes", "The pieces are not equally long: chunk and split cut axis 0 unless dim= says another.",
+        "to be equal size"),
+    ("wrong-signature", "It takes other arguments than the exercise hands over.", "positional argument"),
+    ("name-not-defined", "Nothing has that name here: a slip of spelling, or a missing import?", "is not defined"),
+    ("no-such-axis", "It names an axis that the tensor does not have. Count from the end.", "Dimension out of range"),
+    ("shapes-do-not-meet", "The inner sizes of a product differ: in a @ b, the last axis of a meets the last but one "
+        "of b. (What is stored as in nn.Linear, (out, in), is met transposed.)",
+        "cannot be multiplied", "Expected size for first two dimensions", "batch1 tensor"),
+    ("shapes-do-not-meet", "Two shapes do not fit each other. Write its shape beside each line.",
+        "must match", "must be the same", "not broadcastable", "are not aligned"),
+    ("none-used", "Something is None where a tensor is needed: mask is None unless one is given.", "NoneType"),
+    ("wrong-number-of-axes", "More or fewer names than parts: print what you unpack. (chunk and split cut axis 0 "
+        "unless dim= says another.)", "values to unpack"),
+    ("wrong-arguments", "That function takes other arguments, or in another order.", "combination of arguments"),
+    ("not-a-size", "A size must be a whole number: / gives a float, // does not; or is a tensor among them?",
+        "argument 'size'"),
+    ("not-one-number", "A plain number is needed where a whole tensor was given. The functions of math take one "
+        "number; a tensor has its own: x.exp(), x.sqrt().", "only one element tensors", "be converted to Scalar"),
+    ("not-a-mask", "~ turns booleans over: was the mask meant?", "only implemented on integer and Boolean"),
+    ("index-out-of-range", "It asks for a part that is not there: print the shape.", "out of bounds"),
+    ("index-out-of-range", "It asks for a part that is not there: print the length.", "list index out of range"),
+    ("axis-missing", "One has an axis fewer: keepdim=True keeps it, [:, None] adds it.", "same number of dimensions"),
+    ("not-callable", "Something that is no function is called: is a name used twice?", "not callable"),
+    ("kinds-do-not-meet", "Two values meet that do not go together: print the type of each.", "unsupported operand"),
+    ("no-parts", "That value has no parts: print its type.", "object is not subscriptable", "has no len()"),
+    ("not-a-tensor", "A tensor is needed there: print the type of what you hand over.", "must be Tensor"),
+    ("not-a-tensor", "Something else is needed there: print the type of what you hand over.", "must be tuple of"),
+    ("endless-recursion", "It calls itself again and again.", "maximum recursion"),
+    ("division-by-zero", "Which of the sizes is 0?", "by zero"),
+    ("no-such-attribute", "That kind of value has nothing of this name: a slip of spelling? Print its type.",
+        "has no attribute"),
+)
+# fmt: on
 
 
-def raised(attempt):
-    for said, _, description in attempt.triples():
-        if isinstance(said, Raised):
-            inside, said = said.inside, said.rstrip(".")
-            for part, (name, help) in ERRORS.items():
-                if part not in said:
-                    continue
-                if name == "wrong-signature" and inside:
-                    name, help = "wrong-arguments", "A call inside your function is given what it does not take."
-                if part == VIEW and _reshape_is_right(attempt):
-                    help = "All is right but this word: reshape copies where view refuses (or .contiguous() before it)."
-                wanted = f" Wanted: ({', '.join(attempt.exercise.names)})." if name == "wrong-signature" else ""
-                return name, f"On {description} your function raised {said}. {help}{wanted}"
-            return None, f"On {description} your function raised {said}."
-    return None
+def raised(attempt: Attempt) -> Finding:
+    said, case = next(((mine, case) for mine, _, case in attempt.triples() if isinstance(mine, Raised)), (None, ""))
+    if said is None:
+        return None
+    message = f"On {case} your function raised {said.rstrip('.')}."
+    for name, way, *parts in ERRORS:
+        if not any(part in said for part in parts):
+            continue
+        if name == "wrong-signature" and said.inside:
+            name, way = "wrong-arguments", "A call inside your function is given what it does not take."
+        elif name == "wrong-signature":
+            way += f" Wanted: ({', '.join(attempt.exercise.names)})."
+        if name == VIEW and _reshape_is_right(attempt):
+            way = "All is right but this word: reshape copies where view refuses (or .contiguous() before it)."
+        return name, f"{message} {way}"
+    return None, message
 
 
-def _reshape_is_right(attempt):
-    def reshaping(*arguments):
-        with mock.patch.object(torch.Tensor, "view", torch.Tensor.reshape):
+def _reshape_is_right(attempt: Attempt) -> bool:
+    def reshaping(*arguments: Any) -> Any:
+        with mock.patch.object(Tensor, "view", Tensor.reshape):
             return attempt.answer(*arguments)
 
     other = replace(attempt, answer=reshaping)
     return all(equal(other.call(*case.arguments), case.wanted, attempt.exercise.tolerance) for case in attempt.cases)
 
 
-def wrong_shape(attempt):
+def wrong_shape(attempt: Attempt) -> Finding:
     for mine, want, description in attempt.triples():
         for a, b in pairs(mine, want):
             if a.shape != b.shape:
@@ -211,7 +166,7 @@ def wrong_shape(attempt):
     return None
 
 
-def not_a_number(attempt):
+def not_a_number(attempt: Attempt) -> Finding:
     for mine, want, case in attempt.triples():
         if any(a.isnan().any() and not b.isnan().any() for a, b in pairs(mine, want)):
             why = "0 / 0 (so the mean of nothing, the spread of one number), ∞ − ∞, or a row of scores that are all −∞"
@@ -219,9 +174,9 @@ def not_a_number(attempt):
     return None
 
 
-def constant_factor(attempt):
+def constant_factor(attempt: Attempt) -> Finding:
     """Whether all results are the wanted ones times one number."""
-    tensors = attempt.tensors()
+    tensors = [pair for mine, want, _ in attempt.triples() for pair in pairs(mine, want)]
     if not tensors or any(a.shape != b.shape for a, b in tensors):
         return None
     mine, want = (torch.cat([pair[i].flatten().double() for pair in tensors]) for i in (0, 1))
@@ -235,10 +190,82 @@ FIRST = (wrong_type, raised, wrong_shape, not_a_number)
 LAST = (constant_factor,)
 
 
+# What several exercises ask: each makes a probe.
+
+
+def wrong_cells(too_many: tuple[str, str], too_few: tuple[str, str]) -> Probe:
+    """For tables of booleans: names and words for an entry that is True and must be False, and for the other way."""
+
+    def probe(attempt: Attempt) -> Finding:
+        for mine, want, case in attempt.triples():
+            for (name, says), cells in ((too_many, mine & ~want), (too_few, want & ~mine)):
+                if cells.any():
+                    return name, f"On {case}, entry {cells.nonzero()[0].tolist()} {says}."
+        return None
+
+    return probe
+
+
+def cells_used(size: int, more: Any, wanted: dict[tuple[int, int], float], on: str) -> Probe:
+    """For one number a head, linear in weights (h, size, size): which cells of head 0 count, and how much.
+
+    The answer is called with (weights, more); `wanted` is {(query, key): share}.
+    """
+
+    def probe(attempt: Attempt) -> Finding:
+        used = {}
+        for t, s in itertools.product(range(size), repeat=2):
+            table = torch.zeros(2, size, size)
+            table[0, t, s] = 1
+            value = attempt.call(table, more)
+            if not isinstance(value, Tensor) or value.shape != (2,) or value.isnan().any():
+                return None
+            if value[0]:
+                used[t, s] = value[0].item()
+        other = random_tensor(0, 2, size, size)
+        value = attempt.call(other, more)
+        if value is None or abs(value[0] - sum(share * other[0][cell] for cell, share in used.items())) > 1e-4:
+            return None  # no weighted sum of cells
+        extra, missing = [cell for cell in used if cell not in wanted], [cell for cell in wanted if cell not in used]
+        if extra and len(extra) < size**2 // 2:
+            many = f" and {len(extra) - 1} more that should not" if len(extra) > 1 else ", which should not"
+            return "cells-too-many", f"With {on}, cell {extra[0]} counts (query, key){many}."
+        if missing:
+            return "cells-missing", f"With {on}, cell {missing[0]} (query, key) does not count; it should."
+        for cell, share in wanted.items():
+            if not extra and abs(used[cell] - share) > 1e-4:
+                says = f"The right cells, but with {on} {cell} counts {used[cell]:.3f}, wanted 1/{1 / share:.0f}"
+                return "wrong-share", f"{says}: a mean over the queries that have somebody there."
+        return None
+
+    return probe
+
+
+def as_sum(
+    attempt: Attempt, terms: Mapping[str, tuple[int, ...]], sizes: Sequence[tuple[int, ...]], *more: Any
+) -> str | None:
+    """A count as a sum of a few products of its sizes, such as "4·d² + 3·d"; "" if it is none, None if no number.
+
+    `terms` are {how it is written: the power of each size}; the answer is called with (*size, *more).
+    """
+    counts = [attempt.call(*size, *more) for size in sizes]
+    if not all(isinstance(count, int | float) and math.isfinite(count) for count in counts):
+        return None
+    rows = [[math.prod(x**p for x, p in zip(size, term, strict=True)) for term in terms.values()] for size in sizes]
+    table, wanted = torch.tensor(rows, dtype=torch.float64), torch.tensor(counts, dtype=torch.float64)
+    weight = table.square().mean(dim=0).sqrt()  # so that large and small terms count alike
+    factors = (torch.linalg.lstsq(table / weight, wanted[:, None]).solution[:, 0] / weight * 12).round() / 12
+    if not torch.allclose(table @ factors, wanted, rtol=1e-9, atol=1e-6):
+        return ""
+    found = [(factor, term) for term, factor in zip(terms, factors.tolist(), strict=True) if factor]
+    words = " ".join(f"{'−+'[factor > 0]} {abs(factor):g}·{term}".removesuffix("·1") for factor, term in found)
+    return words.replace("·1·", "·").replace("·1/", "/").removeprefix("+ ") or "0"
+
+
 # Attention weights with a wrong scale.
 
 
-def log_ratio(yours, wanted):
+def log_ratio(yours: Tensor, wanted: Tensor) -> float | None:
     """How many times too large the scores are, if that is all that is wrong; else None."""
     if yours.shape != wanted.shape or not (yours > 0).all():
         return None
@@ -248,27 +275,22 @@ def log_ratio(yours, wanted):
     return factor.item() if torch.allclose(mine, factor * want, 1e-2, 1e-3) else None
 
 
-def name_the_scale(factors, sizes):
+def name_the_scale(factors: dict[int, float | None], sizes: dict[str, Callable[[int], int]]) -> Finding:
     """factors {d_k: how many times too large the scores were}; sizes {what may stand in its place: of d_k}."""
-    if None in factors.values() or all(abs(factor - 1) < 1e-3 for factor in factors.values()):
+    divisors = {d_k: math.sqrt(d_k) / factor for d_k, factor in factors.items() if factor}
+    if len(divisors) < len(factors) or all(
+        abs(divisor / math.sqrt(d_k) - 1) < 1e-3 for d_k, divisor in divisors.items()
+    ):
         return None
-    if all(abs(factor + 1) < 1e-2 for factor in factors.values()):
+    if all(abs(divisor / math.sqrt(d_k) + 1) < 1e-2 for d_k, divisor in divisors.items()):
         return "wrong-sign", "The scores have the wrong sign: what fits best gets the least weight."
     for (what, size), power in itertools.product(sizes.items(), (0.5, -0.5, 1, -1, 0.25, -0.25)):
-        if all(abs(factor / (math.sqrt(d_k) * size(d_k) ** -power) - 1) < 1e-2 for d_k, factor in factors.items()):
+        if all(abs(divisor / size(d_k) ** power - 1) < 1e-2 for d_k, divisor in divisors.items()):
             root = {0.5: f"the root of {what}", 1: what}.get(power, f"{what} to the power of {power}")
-            return (
-                "wrong-scale",
-                f"The scores are divided by {root}, wanted √d_k: log-ratios of two weights say so.",
-            )
-    if all(abs(factor / math.sqrt(d_k) - 1) < 1e-2 for d_k, factor in factors.items()):
-        return (
-            "wrong-scale",
-            "The scores are not divided by anything: log-ratios of two weights are √d_k times too large.",
-        )
-    divisors = [math.sqrt(d_k) / factor for d_k, factor in factors.items()]
-    if abs(max(divisors) / min(divisors) - 1) < 1e-2:
-        return "wrong-scale", f"The scores are divided by {divisors[0]:.4g} whatever d_k is; wanted √d_k."
+            return "wrong-scale", f"The scores are divided by {root}, wanted √d_k: log-ratios of two weights say so."
+    first = next(iter(divisors.values()))
+    if all(abs(divisor / first - 1) < 1e-2 for divisor in divisors.values()):
+        return "wrong-scale", f"The scores are divided by {first:.4g} whatever d_k is; wanted √d_k."
     said = ", ".join(f"{factor:.4g} at d_k = {d_k}" for d_k, factor in factors.items())
     return "wrong-scale", f"The scores come out multiplied by {said}; wanted by 1: look at what you divide by."
 
@@ -276,26 +298,21 @@ def name_the_scale(factors, sizes):
 # Rearranged numbers: each input number is an address of `mha.addresses`.
 
 
-def rearranged(attempt):
+def rearranged(attempt: Attempt) -> Finding:
     """For a reshape: what the first wrong row holds, and what it should."""
-    differing = (triple for triple in attempt.triples() if (triple[0] != triple[1]).any())
-    mine, want, case = next(differing)
+    mine, want, case = next(triple for triple in attempt.triples() if (triple[0] != triple[1]).any())
     where = tuple((mine != want).nonzero()[0, :-1].tolist())
     yours, wanted = mine[where], want[where]
     if not torch.isin(yours.double(), want.flatten().double()).all():
-        return (
-            "numbers-changed",
-            f"A reshape only moves numbers, but {label(yours[0].item())} is none of the input's.",
-        )
-    parts = {"texts-mixed": lambda row: row // 10000, "row-mixes-tokens": lambda row: row // 100 % 100}
+        says = f"A reshape only moves numbers, but {label(yours[0].item())} is none of the input's."
+        return "numbers-changed", says
     name = "wrong-features"
-    for candidate, part in parts.items():
-        if len(part(yours).unique()) > len(part(wanted).unique()):
-            name = candidate
-            break
+    for mixed, wrong, part in (
+        ("texts-mixed", "wrong-text", lambda row: row // 10000),
+        ("row-mixes-tokens", "wrong-token", lambda row: row // 100 % 100),
+    ):
         if not torch.equal(part(yours), part(wanted)):
-            name = {"texts-mixed": "wrong-text", "row-mixes-tokens": "wrong-token"}[candidate]
+            name = mixed if len(part(yours).unique()) > len(part(wanted).unique()) else wrong
             break
     rows = [", ".join(label(value) for value in row.tolist()) for row in (yours, wanted)]
-    place = f"[{', '.join(map(str, where))}]"
-    return name, f"On {case}, row {place} holds {rows[0]} (token.feature); wanted {rows[1]}."
+    return name, f"On {case}, row [{', '.join(map(str, where))}] holds {rows[0]} (token.feature); wanted {rows[1]}."

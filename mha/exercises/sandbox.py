@@ -24,8 +24,12 @@ import tempfile
 import time
 import traceback
 import warnings
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
+from types import FrameType
+from typing import IO, Any, NoReturn
 from unittest import mock
 
 import torch
@@ -35,8 +39,8 @@ SECONDS = 5
 FOREIGN = (str(Path(os.__file__).parent), str(Path(__file__).parent), "<frozen")
 PACKAGES = ("site-packages", "dist-packages")
 PATCHABLE = (torch, torch.Tensor, torch.nn.functional)
-_alarm = None  # in a child: the file for the lines of an answer that takes too long
-_functions = {}  # while an answer is checked: what stood in PATCHABLE before
+_alarm: IO[str] | None = None  # in a child: the file for the lines of an answer that takes too long
+_functions: dict[Any, dict[str, Any]] = {}  # while an answer is checked: what stood in PATCHABLE before
 
 
 class Stopped(BaseException):
@@ -45,7 +49,7 @@ class Stopped(BaseException):
     Not an Exception, so that `except Exception` lets it through.
     """
 
-    def __init__(self, lines="", code=None):
+    def __init__(self, lines: str = "", code: int | None = None) -> None:
         self.lines, self.code = lines, code
 
 
@@ -53,19 +57,30 @@ class Stopped(BaseException):
 class Outcome:
     """What a call did: its value or its error, the lines that raised it, what it printed, what it meddled with."""
 
-    value: object = None
+    value: Any = None
     error: BaseException | None = None
     lines: str = ""
     printed: str = ""
-    changed: tuple = ()
+    changed: tuple[str, ...] = ()
 
 
-def forks():
+class Elsewhere:
+    """An answer that runs in another process, which cannot reach the judge's: `tests/grading` makes them."""
+
+    def outcome(self, arguments: Iterable, names: list[str], seconds: float, shaken: bool) -> Outcome:
+        """What `run` would find out; may raise Stopped."""
+        raise NotImplementedError
+
+    def __call__(self, *arguments: object) -> object:
+        raise NotImplementedError("it cannot be called from here")
+
+
+def forks() -> bool:
     """Whether an answer runs in a child, which can be stopped whatever it does."""
     return sys.platform == "linux" and not torch.cuda.is_available()
 
 
-def apart(work):
+def apart(work: Callable[[], Any]) -> Any:
     """The value of work(), from a forked child where that is safe, else from here.  May raise Stopped."""
     if not forks():
         with _alone():
@@ -93,7 +108,7 @@ def apart(work):
             child.join()
 
 
-def _child(work, send, alarm):
+def _child(work: Callable[[], Any], send: Connection, alarm: IO[str]) -> None:
     global _alarm
     _alarm = alarm
     gc.freeze()  # nothing that came from the parent is looked through, and so copied, again
@@ -109,7 +124,7 @@ def _child(work, send, alarm):
 
 
 @contextlib.contextmanager
-def _alone():
+def _alone() -> Iterator[None]:
     """One thread, as OpenMP does not survive a fork and two would fight for a busy machine; and nobody to ask."""
     global _functions
     threads = torch.get_num_threads()
@@ -125,16 +140,20 @@ def _alone():
         torch.set_num_threads(threads)
 
 
-def _nobody(*arguments, **options):
+def _nobody(*_: Any, **__: Any) -> NoReturn:
     raise RuntimeError("nobody can answer inside check")
 
 
-def run(function, arguments, names, seconds=SECONDS, shaken=False):
+def run(
+    function: Callable, arguments: Iterable, names: list[str], seconds: float = SECONDS, shaken: bool = False
+) -> Outcome:
     """Call function(*arguments) with copies, and put back whatever it changes.  `names` names the arguments.
 
     A module is called in eval mode; `shaken` starts the random streams elsewhere.  Only an interrupt by hand
-    gets out of here, and Stopped.
+    gets out of here, and Stopped.  With infinite `seconds` somebody outside watches.
     """
+    if isinstance(function, Elsewhere):
+        return function.outcome(arguments, names, seconds, shaken)
     given, printed, outcome = [_copied(value) for value in arguments], _Page(), Outcome()
     training = getattr(function, "training", False)
     before = _state()
@@ -168,7 +187,7 @@ def run(function, arguments, names, seconds=SECONDS, shaken=False):
     return outcome
 
 
-def _copied(value):
+def _copied(value: Any) -> Any:
     """A tensor's copy; anything else as it is."""
     return value.clone() if isinstance(value, torch.Tensor) else value
 
@@ -176,29 +195,32 @@ def _copied(value):
 class _Page(io.StringIO):
     """What is printed, up to a length; it cannot be closed."""
 
-    def write(self, text):
+    def write(self, text: str) -> int:
         return super().write(text[: max(0, 2000 - self.tell())])
 
-    def close(self):
+    def close(self) -> None:
         pass
 
 
 @contextlib.contextmanager
-def _deadline(seconds):
+def _deadline(seconds: float) -> Iterator[None]:
     """In a child, end it after so many seconds; else raise Stopped at the first operation that begins later."""
     if _alarm is not None:
         faulthandler.dump_traceback_later(seconds, file=_alarm, exit=True)  # set anew by the next call
         yield
         return
+    if seconds == float("inf"):
+        yield
+        return
     end, tracer = time.monotonic() + seconds, sys.gettrace()
 
-    def at_call(frame, event, argument):
+    def at_call(frame: FrameType, *_: Any) -> Callable | None:
         if _foreign(frame.f_code.co_filename):
             return None
         frame.f_trace_opcodes = True  # `while True: pass` is one endless line
         return at_operation
 
-    def at_operation(frame, event, argument):
+    def at_operation(*_: Any) -> Callable:
         if time.monotonic() > end:
             raise Stopped
         return at_operation
@@ -210,23 +232,23 @@ def _deadline(seconds):
         sys.settrace(tracer)
 
 
-def _foreign(file):
+def _foreign(file: str) -> bool:
     return file.startswith(FOREIGN) or any(part in PACKAGES for part in Path(file).parts)
 
 
-def _own_lines(error):
+def _own_lines(error: BaseException) -> str:
     """The learner's own lines of a traceback, one per call; empty where the call itself failed."""
-    return _lines((f.filename, f.lineno, f.name) for f in traceback.extract_tb(error.__traceback__))
+    return _lines((f.filename, f.lineno or 0, f.name) for f in traceback.extract_tb(error.__traceback__))
 
 
-def _alarm_lines(text):
+def _alarm_lines(text: str) -> str:
     """The same from what faulthandler writes, the latest call first."""
     found = re.findall(r'File "(.*)", line (\d+) in (.*)', text)
     inside = list(itertools.takewhile(lambda call: call[0] != __file__, found))
     return _lines((file, int(line), name) for file, line, name in reversed(inside))
 
 
-def _lines(calls):
+def _lines(calls: Iterable[tuple[str, int, str]]) -> str:
     own = [
         f"line {line}, in {name}: {linecache.getline(file, line).strip()[:200]}"
         for file, line, name in calls
@@ -235,7 +257,7 @@ def _lines(calls):
     return "\n".join(own[-3:])
 
 
-def _settings():
+def _settings() -> dict[str, Any]:
     return {
         "torch's default dtype": torch.get_default_dtype(),
         "whether torch keeps gradients": torch.is_grad_enabled(),
@@ -244,12 +266,12 @@ def _settings():
     }
 
 
-def _state():
+def _state() -> tuple[torch.Tensor, Any, dict[str, Any]]:
     """What a function may change behind our back: random streams, torch's settings by name."""
     return torch.get_rng_state(), random.getstate(), _settings()
 
 
-def _restore(before):
+def _restore(before: tuple[torch.Tensor, Any, dict[str, Any]]) -> list[str]:
     """Put everything back, and name what had to be."""
     rng, pseudo, settings = before
     patched, now = list(_patch_back()), _settings()
@@ -263,7 +285,7 @@ def _restore(before):
     return [*patched, *(name for name in settings if now[name] != settings[name])]
 
 
-def _patch_back():
+def _patch_back() -> Iterator[str]:
     for owner, old in _functions.items():
         now = vars(owner)
         if now == old:

@@ -6,11 +6,11 @@ from mha.labels import short
 
 
 @own_settings()
-def bars(rows: dict, *, title: str, alt: str, unit: str, numbers: str = "{:,.0f}") -> Picture:
+def bars(rows: dict, *, title: str, alt: str = "", unit: str, numbers: str = "{:,.0f}") -> Picture:
     """Horizontal bars.  rows {label: number}, or {label: {piece: number}} for bars made of pieces.
 
     A piece has the colour of its role where its name is one (`palette.PIECES`); too narrow for its name, it is
-    named below.
+    named below.  Without an `alt` its words are the bars' numbers.
     """
     rows = {label: value if isinstance(value, dict) else {"": value} for label, value in rows.items()}
     pieces = list(dict.fromkeys(piece for row in rows.values() for piece in row))
@@ -47,7 +47,12 @@ def bars(rows: dict, *, title: str, alt: str, unit: str, numbers: str = "{:,.0f}
     axes.locator_params(axis="x", nbins=max(1, min(5, int(room / (0.66 * LABEL * len(f"{longest:,.12g}") + 12)))))
     axes.invert_yaxis()
     heading(figure, title)
-    return Picture(figure, alt)
+    return Picture(figure, alt or f"Bars of {unit}: {'; '.join(_bar_in_words(*bar, numbers) for bar in rows.items())}.")
+
+
+def _bar_in_words(label: str, row: dict[str, float], numbers: str) -> str:
+    pieces = ", ".join(f"{piece} {numbers.format(value)}" for piece, value in row.items())
+    return f"{label}: {numbers.format(sum(row.values()))}" + (f" ({pieces})" if len(row) > 1 else "")
 
 
 @own_settings()

@@ -35,23 +35,16 @@ def _inputs():
 
 
 def row_sums(attempt):
-    """For results (context, weights): whether rows, or columns, or neither sum to one, and what is hidden."""
-    for (_, weights), (_, want), case in attempt.triples():
-        rows, columns = (weights.double().sum(dim) for dim in (-1, -2))
-        if _ones(rows):
-            continue
-        if _ones(columns):
+    """For results (context, weights): whether rows, or columns, or neither sum to one."""
+    for (_, weights), _, case in attempt.triples():
+        rows, columns = ((weights.double().sum(dim) - 1).abs().max() < 1e-2 for dim in (-1, -2))
+        if columns and not rows:
             return "columns-sum-to-one", "Columns sum to 1 and rows do not: softmax ran over the queries, not the keys."
-        first = rows.flatten()[0].item()
-        hidden = want.eq(0) & weights.ne(0)
-        more = " Hidden keys have weight, too." if hidden.any() else ""
-        says = f"Row 0 sums to {first:.3f} on {case}, wanted 1: a row shares out exactly one whole.{more}"
-        return "rows-do-not-sum-to-one", says
+        if not rows:
+            first = weights.double().sum(-1).flatten()[0]
+            says = f"Row 0 sums to {first:.3f} on {case}, wanted 1: a row shares out exactly one whole."
+            return "rows-do-not-sum-to-one", says
     return None
-
-
-def _ones(sums):
-    return torch.allclose(sums, torch.ones_like(sums), atol=1e-2)
 
 
 def hidden_weight(attempt):
@@ -128,8 +121,7 @@ EXERCISE = Exercise(
             (").exp()", ")"), HIDDEN, (" / shares.sum(dim=-1, keepdim=True)", "")),
         Mistake("no-exponential", "Each row is divided by its sum, but without exp first: scores may be negative, "
             "shares may not.", (").exp()", ")"), HIDDEN),
-        Mistake("mask-ignored", "The mask changes nothing: hidden keys keep their weight. Is the argument used?",
-            ("if mask is not None", "if False")),
+        Mistake("mask-ignored", "The mask changes nothing. Is the argument used?", ("if mask is not None", "if False")),
         Mistake("mask-inverted", "The mask is upside down: what may be seen is hidden. True = may attend, so hide "
             "where it is False.", ("* mask", "* ~mask")),
         Mistake("mask-after-softmax", "Rows sum to less than 1: the hidden keys took their share first, and then it "
@@ -137,28 +129,23 @@ EXERCISE = Exercise(
             ("if mask is not None", "if False"), ("True)", "True) * (1 if mask is None else mask)")),
         Mistake("mask-added", "The mask was added to the scores: True counts as 1 there, so a seen key gets e¹ times "
             "the odds and a hidden one stays.", ("* mask", "* mask.to(q.dtype).exp()")),
-        Mistake("hidden-scores-zero", "Hidden scores were set to 0, and e⁰ is 1: they still take a share. It takes −∞ "
-            "to get none (or a mask that is multiplied in after exp).",
-            ("shares * mask", "torch.where(mask, shares, 1.0)")),
-        Mistake("too-low-for-half-precision", "Right in float32, but half precision ends at −65504, and −1e9 does not "
-            "fit. Use float('-inf') or torch.finfo(scores.dtype).min.",
-            ("shares * mask", "shares.log().masked_fill(~mask, -1e9).exp()")),
+        Mistake("hidden-scores-zero", "Hidden scores were set to 0, and e⁰ is 1: they still take a share. −∞ gets none "
+            "(or a mask multiplied in after exp).", ("shares * mask", "torch.where(mask, shares, 1.0)")),
+        Mistake("too-low-for-half-precision", "Right in float32, but half precision ends at −65504. Use float('-inf') "
+            "or torch.finfo(scores.dtype).min.", ("shares * mask", "shares.log().masked_fill(~mask, -1e9).exp()")),
         Mistake("transposed-with-T", "k.T turns all axes around, which is right for one table alone. Swap the last "
             "two: k.transpose(-2, -1).", ("k.transpose(-2, -1)", "k.permute(*range(k.dim() - 1, -1, -1))")),
         Mistake("queries-and-keys-swapped", "The table is k @ qᵀ: rows are keys and columns queries. Wanted q @ kᵀ, a "
             "row for each query.", ("q @ k.", "k @ q."), ("shares * mask", "shares.masked_fill(~mask, 0)")),
         Mistake("results-swapped", "These are weights, then context; wanted (context, weights).",
             ("weights @ v, weights", "weights, weights @ v")),
-        Mistake("context-alone", "Only the context came back; wanted two results, (context, weights).",
-            ("v, weights", "v")),
+        Mistake("context-alone", "Only the context came back; wanted (context, weights).", ("v, weights", "v")),
         Mistake("scores-returned", "The second result holds scores; wanted the weights, after softmax.",
             ("v, weights", "v, shares.log()")),
         Mistake("context-of-undivided-shares", "The weights are right, but the context was made before the division: "
             "it takes the weights, not exp of the scores.", ("weights @ v", "shares @ v")),
-        Mistake("keys-mixed", "The weights mix the keys. What is handed over once found are the values, v.",
-            ("@ v", "@ k")),
-        Mistake("queries-mixed", "The weights mix the queries. What is handed over once found are the values, v.",
-            ("@ v", "@ q")),
+        Mistake("keys-mixed", "The weights mix the keys. What is handed over are the values, v.", ("@ v", "@ k")),
+        Mistake("queries-mixed", "The weights mix the queries. What is handed over are the values, v.", ("@ v", "@ q")),
     ),
     right=(
         scaled_dot_product_attention,

@@ -4,6 +4,7 @@ import torch
 
 import mha.attention
 from mha.exercises.exercise import Exercise, Mistake
+from mha.exercises.probes import wrong_cells
 
 
 def causal_mask(n):
@@ -19,23 +20,14 @@ def _one_table(mask):
     return mask
 
 
-def wrong_cells(attempt):
-    """For a mask (n, n): whether somebody sees the future, or does not see what he may."""
-    for mine, want, case in attempt.triples():
-        for name, cells, verb in (
-            ("future-seen", mine & ~want, "may see key {1}, which is later"),
-            ("past-not-seen", want & ~mine, "may not see key {1}, which is not later"),
-        ):
-            if cells.any():
-                return name, f"On {case}, query {{0}} {verb}.".format(*cells.nonzero()[0].tolist())
-    return None
-
-
 # fmt: off
 EXERCISE = Exercise(
     "1.2", causal_mask, difficulty=1, minutes=3,
-    inputs=lambda: {f"n = {n}": (n,) for n in (4, 1, 7)}, read=_one_table, probes=(wrong_cells,),
-    cell="{:g}".format, legend=" (1 = True)",
+    inputs=lambda: {f"n = {n}": (n,) for n in (4, 1, 7)}, read=_one_table, cell="{:g}".format,
+    legend=" (1 = True)", probes=(wrong_cells(
+        ("future-seen", "is True: the query sees a key that is later"),
+        ("past-not-seen", "is False: the query does not see a key that is not later"),
+    ),),
     hints=(
         "Number the positions: torch.arange(n). For query t and key s, when may t see s?",
         "Put the numbers once down, [:, None], and once across, [None, :]: comparing the two makes a table.",
@@ -50,8 +42,7 @@ EXERCISE = Exercise(
         Mistake("sees-everything", "All is True: nothing is hidden from anyone.", (">=", ">= 0 *")),
         Mistake("inverted", "True marks what is hidden here. In this course True = may attend.", (">=", "<")),
         Mistake("not-bool", "Right, but 0 and 1 as numbers; wanted booleans, which ~ turns over and nobody adds to "
-            "scores. Compare, or call .bool().",
-            ("position[:, None] >= position[None, :]", "(position[:, None] >= position).float()")),
+            "scores.", ("position[:, None] >= position[None, :]", "(position[:, None] >= position).float()")),
         Mistake("additive", "This is a table to be added, 0 and −∞; wanted booleans, True = may attend.",
             ("position[:, None] >= position[None, :]", "torch.where(position[:, None] >= position, 0.0, -torch.inf)")),
     ),

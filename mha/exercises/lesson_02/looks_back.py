@@ -1,10 +1,10 @@
 """Exercise 2.1: how much each head looks k tokens back."""
 
-import itertools
-
 import torch
 
-from mha.exercises.exercise import Exercise, Mistake, random_tensor
+from mha.exercises.compare import one_tensor
+from mha.exercises.exercise import BEST_HEAD, HEADS_AVERAGED, Exercise, Mistake, random_weights
+from mha.exercises.probes import cells_used
 
 
 def looks_back(weights, k):
@@ -12,65 +12,24 @@ def looks_back(weights, k):
     return cells.mean(dim=-1)  # (h,)
 
 
-def _one_tensor(found):
-    """A list of numbers is as good as a tensor."""
-    if isinstance(found, list | tuple) and all(isinstance(x, int | float | torch.Tensor) for x in found):
-        numbers = [float(x) for x in found if not isinstance(x, torch.Tensor) or x.numel() == 1]
-        return torch.tensor(numbers) if len(numbers) == len(found) else found
-    return found
-
-
-def _draw(seed, h, T):
-    return (3 * random_tensor(seed, h, T, T)).softmax(dim=-1)
-
-
 def _inputs():
-    causal = _draw(4, 2, 7).tril()
+    causal = random_weights(4, 2, 7, 7).tril()
     return {
-        "3 heads, 6 tokens, k = 1": (_draw(1, 3, 6), 1),
-        "4 heads, 4 tokens, k = 2": (_draw(2, 4, 4), 2),
+        "3 heads, 6 tokens, k = 1": (random_weights(1, 3, 6, 6), 1),
+        "4 heads, 4 tokens, k = 2": (random_weights(2, 4, 4, 4), 2),
         "2 heads, 7 tokens, causal, k = 3": (causal / causal.sum(dim=-1, keepdim=True), 3),
-        "2 heads, 5 tokens, k = 0": (_draw(5, 2, 5), 0),
-        "1 head, 4 tokens, k = 3": (_draw(6, 1, 4), 3),
+        "2 heads, 5 tokens, k = 0": (random_weights(5, 2, 5, 5), 0),
+        "1 head, 4 tokens, k = 3": (random_weights(6, 1, 4, 4), 3),
     }
 
 
-def cells_used(attempt):
-    """For numbers (h,) that are linear in weights (h, T, T): which cells of head 0's table count, and how much."""
-    T, k = 5, 2
-    wanted = {(t, t - k): 1 / (T - k) for t in range(k, T)}
-    used = {}
-    for t, s in itertools.product(range(T), range(T)):
-        table = torch.zeros(2, T, T)
-        table[0, t, s] = 1
-        value = attempt.call(table, k)
-        if not isinstance(value, torch.Tensor) or value.shape != (2,) or value.isnan().any():
-            return None
-        if value[0]:
-            used[t, s] = value[0].item()
-    other = random_tensor(0, 2, T, T)
-    if abs(attempt.call(other, k)[0] - sum(share * other[0][cell] for cell, share in used.items())) > 1e-4:
-        return None  # no weighted sum of cells
-    extra, missing = ([cell for cell in one if cell not in other] for one, other in ((used, wanted), (wanted, used)))
-    if extra and len(extra) < T * T // 2:
-        many = f" and {len(extra) - 1} more that should not" if len(extra) > 1 else ", which should not"
-        return "cells-too-many", f"With {T} tokens and k = {k}, cell {extra[0]} counts (query, key){many}."
-    if missing:
-        return (
-            "cells-missing",
-            f"With {T} tokens and k = {k}, cell {missing[0]} (query, key) does not count; it should.",
-        )
-    for cell, share in wanted.items():
-        if not extra and abs(used[cell] - share) > 1e-4:
-            says = f"The right cells, but with {T} tokens and k = {k} each counts {used[cell]:.3f}, wanted 1/{T - k}"
-            return "wrong-share", f"{says}: a mean over the T − k tokens that have somebody there."
-    return None
-
+MEAN = ".mean(dim=-1)"
 
 # fmt: off
 EXERCISE = Exercise(
     "2.1", looks_back, difficulty=2, minutes=5,
-    inputs=_inputs, read=_one_tensor, probes=(cells_used,), cell="{:.3f}".format,
+    inputs=_inputs, read=one_tensor, cell="{:.3f}".format,
+    probes=(cells_used(5, 2, {(t, t - 2): 1 / 3 for t in (2, 3, 4)}, on="5 tokens and k = 2"),),
     hints=(
         "Take one head and k = 1. Which cell of row t is the token before it? In row 0?",
         "The cells (t, t − k) lie on a line parallel to the diagonal, below it. Index it with two lists of numbers, or "
@@ -83,24 +42,20 @@ EXERCISE = Exercise(
             "are queries, so the past lies below.", ("-k", "k")),
         Mistake("one-too-near", "These are k − 1 places back. k = 0 is the token itself.", ("-k", "1 - k")),
         Mistake("one-too-far", "These are k + 1 places back; k = 1 is the token before.", ("-k", "-k - 1")),
-        Mistake("divided-by-T", "The sum was divided by T, but only T − k tokens have somebody k places back. The "
-            "first k cannot look there, and must not count against the head.",
-            (".mean(dim=-1)", ".sum(dim=-1) / weights.size(-1)")),
-        Mistake("summed", "This is a sum over queries; wanted the mean, which lies between 0 and 1.",
-            (".mean(dim=-1)", ".sum(dim=-1)")),
+        Mistake("divided-by-T", "The sum was divided by T, but the first k tokens have nobody k places back, and must "
+            "not count against the head.", (MEAN, ".sum(dim=-1) / weights.size(-1)")),
+        Mistake("summed", "This is a sum over queries; wanted the mean, at most 1.", (MEAN, ".sum(dim=-1)")),
         Mistake("largest-weight", "This is the largest such weight; wanted the mean over queries.",
-            (".mean(dim=-1)", ".max(dim=-1).values")),
+            (MEAN, ".max(dim=-1).values")),
         Mistake("last-query-only", "Only the last query was looked at; wanted the mean over all that can.",
-            (".mean(dim=-1)", "[..., -1]")),
+            (MEAN, "[..., -1]")),
         Mistake("column-k", "This is column k, attention to the fixed place k; wanted k places before each query.",
             ("cells.mean", "weights[:, :, k].mean")),
-        Mistake("wraps-around", "For the first k queries, t − k is negative, and a negative index counts from the end: "
-            "they were paired with the last tokens. Begin with query k.",
-            ("cells.mean", "weights.roll(k, -1).diagonal(dim1=1, dim2=2).mean")),
+        Mistake("wraps-around", "For the first k queries t − k is negative, and counts from the end: they met the last "
+            "tokens. Begin with query k.", ("cells.mean", "weights.roll(k, -1).diagonal(dim1=1, dim2=2).mean")),
         Mistake("queries-from-4-on", "Queries before the fifth were left out, as in the lesson's cell, where k went up "
             "to 4. Here every query from k on counts.", ("cells.mean", "cells[:, 4 - k :].mean")),
-        Mistake("one-row", "This is one cell of row k; wanted a mean over rows.",
-            ("cells.mean(dim=-1)", "weights[:, k, 0]")),
+        Mistake("one-row", "This is one cell of row k; wanted a mean.", ("cells.mean(dim=-1)", "weights[:, k, 0]")),
         Mistake("whole-table", "This is the mean of the whole table, or of whole rows: 1/T for every head, as each row "
             "sums to 1.", ("cells.mean(dim=-1)", "weights.mean(dim=(1, 2))")),
         Mistake("up-to-k", "All the last k tokens were added up; wanted the one k places back.",
@@ -108,17 +63,13 @@ EXERCISE = Exercise(
         Mistake("all-further-back", "The tokens farther back were added as well; wanted the one exactly k places back.",
             ("cells.mean", "weights.tril(-k)[:, k:].sum(dim=-1).mean")),
         Mistake("mean-over-the-table", "The sum was divided by T · T, all cells of the table; only T − k of them are k "
-            "places back.", (".mean(dim=-1)", ".sum(dim=-1) / weights.size(-1) ** 2")),
-        Mistake("how-often-largest", "This is how often that token gets the most weight; wanted the weight itself, on "
-            "average.",
+            "places back.", (MEAN, ".sum(dim=-1) / weights.size(-1) ** 2")),
+        Mistake("how-often-largest", "This is how often that token gets the most weight; wanted the weight itself.",
             ("cells.mean", "(weights.argmax(dim=-1) == torch.arange(-k, weights.size(-1) - k))[:, k:].float().mean")),
-        Mistake("empty-slice", "Right for k ≥ 1. At k = 0 the slice [:-k] is [:0], and empty: -0 is 0, no distance "
-            "from the end. [:T - k] says the same for every k.",
-            ("cells.mean", "weights[:, k:, :-k].diagonal(dim1=1, dim2=2).mean")),
-        Mistake("heads-averaged", "The heads were averaged: two that look to different places become one blur. One "
-            "number for each head.", ("return ", "return torch.mean("), ("  # (h,)", ")  # (h,)")),
-        Mistake("best-head-only", "Only the best head's number came back; wanted one for each.",
-            ("return ", "return torch.max("), ("  # (h,)", ")  # (h,)")),
+        Mistake("empty-slice", "Right for k ≥ 1. At k = 0 the slice [:-k] is [:0], and empty, as -0 is 0. [:T - k] is "
+            "right for every k.", ("cells.mean", "weights[:, k:, :-k].diagonal(dim1=1, dim2=2).mean")),
+        Mistake("heads-averaged", HEADS_AVERAGED, ("return ", "return torch.mean("), ("  # (h,)", ")  # (h,)")),
+        Mistake("best-head-only", BEST_HEAD, ("return ", "return torch.max("), ("  # (h,)", ")  # (h,)")),
         Mistake("head-0-only", "Only head 0's number came back; wanted one for each.",
             ("return ", "return ("), ("  # (h,)", ")[0]  # (h,)")),
         Mistake("diagonal-of-heads", "torch.diagonal takes axes 0 and 1 unless told, heads × queries here. Name the "
@@ -131,5 +82,5 @@ EXERCISE = Exercise(
         lambda w, k: w[:, torch.arange(k, w.size(1)), torch.arange(w.size(1) - k)].mean(dim=-1),
         lambda w, k: (w * torch.eye(w.size(1)).roll(-k, 1).tril()).sum((1, 2)) / (w.size(1) - k),
     ),
-    fresh=lambda: [(_draw(11, 3, 9), 2), (_draw(12, 5, 8), 4), (_draw(13, 1, 6), 5), (_draw(14, 1, 3), 0)],
+    fresh=lambda: [(random_weights(T, h, T, T), k) for h, T, k in ((3, 9, 2), (5, 8, 4), (1, 6, 5), (1, 3, 0))],
 )

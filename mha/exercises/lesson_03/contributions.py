@@ -31,12 +31,6 @@ def sum_of_heads(attempt):
     return "wrong-shares", f"{says} A head writes its own context times its own block of W_O."
 
 
-def _one_by_one(context, w_out):
-    """Each head alone, the others silent."""
-    alone = torch.eye(context.size(1))[:, None, :, None, None] * context  # (h, B, h, T, d_k)
-    return torch.stack([_output(head, w_out) for head in alone], dim=1)
-
-
 BLOCKS, PRODUCT = "w_out.T.reshape(h, d_k, -1)", "context @ blocks"
 
 # fmt: off
@@ -67,9 +61,8 @@ EXERCISE = Exercise(
             "not what it makes: multiply by the head's block.", (BLOCKS, "torch.eye(h * d_k).reshape(h, d_k, -1)")),
         Mistake("heads-summed", "The heads are summed up already: that is the output (B, T, d). Wanted each head's own "
             "part, (B, h, T, d).", (PRODUCT, "(context @ blocks).sum(dim=1)")),
-        Mistake("whole-output-for-each", "Each head was given the whole output. Wanted its own part: over the heads, "
-            "the parts add up to the output.",
-            (PRODUCT, "(context @ blocks).sum(dim=1, keepdim=True).expand(-1, h, -1, -1)")),
+        Mistake("whole-output-for-each", "Each head was given the whole output. Wanted its own part: all parts add up "
+            "to the output.", (PRODUCT, "(context @ blocks).sum(dim=1, keepdim=True).expand(-1, h, -1, -1)")),
         Mistake("output-shared-evenly", "The output was divided by h, the same part for each head. The heads write "
             "different things: each its own context times its own block.",
             (PRODUCT, "(context @ blocks).mean(dim=1, keepdim=True).expand(-1, h, -1, -1)")),
@@ -83,7 +76,6 @@ EXERCISE = Exercise(
     right=(
         lambda c, w: torch.stack([c[:, i] @ b.T for i, b in enumerate(w.split(c.size(-1), dim=1))], dim=1),
         lambda c, w: torch.einsum("bhtk,dhk->bhtd", c, w.unflatten(1, c.shape[1::2])),
-        _one_by_one,
     ),
     fresh=lambda: [_draw(seed, *shape) for seed, shape in ((1, (2, 5, 7, 3)), (3, (3, 2, 2, 2)), (5, (1, 1, 1, 3)))],
 )

@@ -33,8 +33,7 @@ EXERCISE = Exercise(
             "row mixes tokens, and under a causal mask the future leaks in. Swap tokens and heads first, then reshape. "
             "(With one head you would never notice.)", (WHOLE, "x.reshape(len(x), x.size(2), -1)")),
         Mistake("heads-interleaved", "Each row holds the right token, but feature 0 of all heads, then feature 1: the "
-            "head axis went to the very end. Wanted all of head 0, then all of head 1.",
-            (".transpose(1, 2)", ".permute(0, 2, 3, 1)")),
+            "head axis went to the end. Wanted head 0, then head 1.", (".transpose(1, 2)", ".permute(0, 2, 3, 1)")),
         Mistake("features-in-front", "Features were moved before the heads, so rows mix tokens. Only tokens and heads "
             "change places.", (WHOLE, "x.permute(0, 3, 1, 2).reshape(len(x), x.size(2), -1)")),
         Mistake("tokens-and-features-swapped", "transpose(2, 3) swaps tokens and features; wanted the token and head "
@@ -43,8 +42,7 @@ EXERCISE = Exercise(
             "axes, 1 and 2.", (WHOLE, "x.transpose(1, 3).reshape(len(x), x.size(2), -1)")),
         Mistake("texts-mixed", "The batch axis moved, and rows of text 0 hold other texts. It stays first.",
             (WHOLE, "x.permute(2, 0, 1, 3).reshape(len(x), x.size(2), -1)")),
-        Mistake("heads-reversed", "Heads come in reverse order: head 0 goes first.",
-            ("x.transpose", "x.flip(1).transpose")),
+        Mistake("heads-reversed", "Heads come in reverse: head 0 goes first.", ("x.transpose", "x.flip(1).transpose")),
         Mistake("heads-summed", "The heads were added up: d_k numbers are left of h·d_k. Put them side by side.",
             (".transpose(1, 2).flatten(2)", ".sum(dim=1)")),
         Mistake("heads-averaged", "The heads were averaged: d_k numbers are left of h·d_k. Put them side by side.",
@@ -55,8 +53,7 @@ EXERCISE = Exercise(
             "one.", (".flatten(2)", "")),
         Mistake("batch-lost", "Texts and tokens share an axis; wanted (B, T, h·d_k).",
             (".flatten(2)", ".flatten(2).flatten(0, 1)")),
-        Mistake("turned", "The result is (B, h·d_k, T), turned over; wanted (B, T, h·d_k).",
-            (".flatten(2)", ".flatten(2).mT")),
+        Mistake("turned", "The result is turned over; wanted (B, T, h·d_k).", (".flatten(2)", ".flatten(2).mT")),
     ),
     right=(
         lambda x: torch.cat(list(x.unbind(dim=1)), dim=-1),

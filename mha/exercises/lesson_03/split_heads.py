@@ -51,8 +51,7 @@ EXERCISE = Exercise(
             ("num_heads, d // num_heads", "d // num_heads, num_heads")),
         Mistake("heads-in-the-batch", "Texts and heads share one axis, (B·h, T, d_k). It can be worked with, but here "
             "the head axis stays visible: (B, h, T, d_k).", (".transpose(1, 2)", ".transpose(1, 2).flatten(0, 1)")),
-        Mistake("one-head-only", "Only head 0 came back; wanted all h.",
-            (".transpose(1, 2)", ".transpose(1, 2)[:, :1]")),
+        Mistake("one-head-only", "Only head 0 is left; wanted all h.", (".transpose(1, 2)", ".transpose(1, 2)[:, :1]")),
         Mistake("heads-reversed", "The heads come in reverse order: head 0 has the first features.",
             (".transpose(1, 2)", ".transpose(1, 2).flip(1)")),
         Mistake("list-of-heads", "You return a list of heads, each right; wanted one tensor, torch.stack(heads, "

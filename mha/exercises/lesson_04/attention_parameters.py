@@ -1,11 +1,12 @@
 """Exercise 4.3: attention's parameters with shared keys and values, and heads of any width."""
 
 import itertools
-import math
 
 import torch
 
-from mha.exercises.exercise import Exercise, Mistake
+from mha.exercises.compare import whole
+from mha.exercises.exercise import GROUPS, Exercise, Mistake
+from mha.exercises.probes import as_sum
 
 
 def attention_parameters(d_model, num_heads, kv_heads, d_k):
@@ -15,53 +16,31 @@ def attention_parameters(d_model, num_heads, kv_heads, d_k):
     return queries + 2 * shared + output
 
 
-def _whole(count):
-    """A number, also from a tensor or an array that holds one, or a float that is whole."""
-    count = count.item() if hasattr(count, "item") and getattr(count, "ndim", None) == 0 else count
-    return int(count) if isinstance(count, float) and count.is_integer() else count
-
-
-TERMS = {  # what a count may be made of, from (d, h, h_kv, d_k)
-    "d·h·d_k": lambda d, h, kv, d_k: d * h * d_k,
-    "d·h_kv·d_k": lambda d, h, kv, d_k: d * kv * d_k,
-    "d²": lambda d, h, kv, d_k: d * d,
-    "d·d_k": lambda d, h, kv, d_k: d * d_k,
-    "h·d²": lambda d, h, kv, d_k: h * d * d,
-    "h_kv·d²": lambda d, h, kv, d_k: kv * d * d,
-    "h·d_k²": lambda d, h, kv, d_k: h * d_k**2,
-    "(h·d_k)²": lambda d, h, kv, d_k: (h * d_k) ** 2,
-    "h·d_k": lambda d, h, kv, d_k: h * d_k,
-    "h_kv·d_k": lambda d, h, kv, d_k: kv * d_k,
-    "d": lambda d, h, kv, d_k: d,
-    "1": lambda d, h, kv, d_k: 1,
-}
+TERMS = {  # what a count may be made of: powers of d, h, h_kv, d_k
+    "d·h·d_k": (1, 1, 0, 1), "d·h_kv·d_k": (1, 0, 1, 1), "d²": (2, 0, 0, 0), "d·d_k": (1, 0, 0, 1),
+    "h·d²": (2, 1, 0, 0), "h_kv·d²": (2, 0, 1, 0), "h·d_k²": (0, 1, 0, 2), "(h·d_k)²": (0, 2, 0, 2),
+    "h·d_k": (0, 1, 0, 1), "h_kv·d_k": (0, 0, 1, 1), "d": (1, 0, 0, 0), "1": (0, 0, 0, 0),
+}  # fmt: skip
+HEADS = ((2, 1), (4, 2), (6, 2), (6, 3), (12, 4))
 
 
 def formula(attempt):
-    """An answer as a sum of a few products of the sizes, if it is one with simple factors."""
-    heads = ((2, 1), (4, 2), (6, 2), (6, 3), (12, 4))
-    sizes = [(d, h, kv, d_k) for d, (h, kv), d_k in itertools.product((24, 36, 60), heads, (3, 8, 10))]
-    counts = [attempt.call(*one) for one in sizes]
-    if not all(isinstance(count, int | float) and math.isfinite(count) for count in counts):
-        return None
-    table = torch.tensor([[term(*one) for term in TERMS.values()] for one in sizes], dtype=torch.float64)
-    counts, weight = torch.tensor(counts, dtype=torch.float64)[:, None], table.square().mean(dim=0).sqrt()
-    factors = (torch.linalg.lstsq(table / weight, counts).solution[:, 0] / weight * 2).round() / 2
-    if not torch.allclose(table @ factors, counts[:, 0], rtol=1e-9, atol=1e-6):
+    sizes = [(d, *heads, d_k) for d, heads, d_k in itertools.product((24, 36, 60), HEADS, (3, 8, 10))]
+    found = as_sum(attempt, TERMS, sizes)
+    if found == "":
         return "no-formula", "Your counts are no sum of products of the sizes; wanted 2·d·h·d_k + 2·d·h_kv·d_k."
-    found = " + ".join(f"{factor:g}·{term}" for term, factor in zip(TERMS, factors.tolist(), strict=True) if factor)
-    return "another-formula", f"You count {found or 0}; wanted 2·d·h·d_k + 2·d·h_kv·d_k."
+    return found and ("another-formula", f"You count {found}; wanted 2·d·h·d_k + 2·d·h_kv·d_k.")
 
 
 # fmt: off
 EXERCISE = Exercise(
     "4.3", attention_parameters, difficulty=2, minutes=5,
-    read=_whole, probes=(formula,),
+    read=whole, probes=(formula,),
     inputs=lambda: {
         f"{name}: d = {d}, h = {h}, h_kv = {kv}, d_k = {d_k}": (d, h, kv, d_k)
         for name, d, h, kv, d_k in (
-            ("Llama 3 8B", 4096, 32, 8, 128), ("Gemma 7B", 3072, 16, 16, 256), ("GPT-2", 768, 12, 12, 64),
-            ("Falcon 7B", 4544, 71, 1, 64), ("small", 12, 6, 2, 5),
+            ("small", 12, 6, 2, 5), ("Llama 3 8B", 4096, 32, 8, 128), ("Gemma 7B", 3072, 16, 16, 256),
+            ("GPT-2", 768, 12, 12, 64), ("Falcon 7B", 4544, 71, 1, 64),
         )
     },
     hints=(
@@ -74,8 +53,7 @@ EXERCISE = Exercise(
             "Count each matrix from its own heads.", ("queries + 2 * shared + output", "4 * d_model**2")),
         Mistake("sharing-ignored", "Keys and values are counted for each of the h query heads; there are only h_kv "
             "heads of them.", ("(kv_heads * d_k)", "(num_heads * d_k)")),
-        Mistake("how-many-share", "You count h / h_kv, how many query heads share one key head; wanted h_kv, how many "
-            "key heads there are. Both are called “groups” somewhere.", ("(kv_heads", "(num_heads // kv_heads")),
+        Mistake("how-many-share", GROUPS, ("(kv_heads", "(num_heads // kv_heads")),
         Mistake("one-key-head", "One head of keys and one of values is counted; there are h_kv of each.",
             ("(kv_heads * d_k)", "d_k")),
         Mistake("keys-only", "W_K and W_V are two matrices, and one is counted.", ("2 * shared", "shared")),

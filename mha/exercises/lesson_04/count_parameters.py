@@ -1,13 +1,12 @@
 """Exercise 4.1: the parameters of the attention layer."""
 
-import math
-
-import torch
+import itertools
 
 from mha.accounting import attention_parameters
 from mha.attention import MultiHeadAttention
+from mha.exercises.compare import whole
 from mha.exercises.exercise import Exercise, Mistake
-from mha.exercises.lesson_04._whole import whole
+from mha.exercises.probes import as_sum
 
 
 def count_parameters(d_model, num_heads, bias=False):
@@ -23,31 +22,17 @@ TERMS = {
     for d_power, d_name in ((3, "d³"), (2, "d²"), (1, "d"), (0, "1"))
     for h_power, h_name in ((2, "·h²"), (1, "·h"), (0, ""), (-1, "/h"), (-2, "/h²"))
 }
+SIZES = list(itertools.product((12, 24, 36, 48, 60, 120), (1, 2, 3, 4, 6, 12)))
 
 
 def formula(attempt):
-    """An answer (d, h, bias) as a sum of powers of d and h, if it is one with few and simple factors."""
-    sizes = [(d, h) for d in (12, 24, 36, 48, 60, 120) for h in (1, 2, 3, 4, 6, 12)]
-    table = torch.tensor([[d**a * h**b for a, b in TERMS.values()] for d, h in sizes], dtype=torch.float64)
-    weight = table.square().mean(dim=0).sqrt()  # so that large and small terms count alike
-    said = []
-    for bias in (False, True):
-        counts = [attempt.call(d, h, bias) for d, h in sizes]
-        if not all(isinstance(count, int | float) and math.isfinite(count) for count in counts):
-            return None
-        counts = torch.tensor(counts, dtype=torch.float64)[:, None]
-        factors = (torch.linalg.lstsq(table / weight, counts).solution[:, 0] / weight * 12).round() / 12
-        if not torch.allclose(table @ factors, counts[:, 0], rtol=1e-9, atol=1e-6):
-            return "no-formula", "Your counts are no sum of powers of d and h; wanted 4·d², and 4·d more with biases."
-        said.append(_sum({term: factor for term, factor in zip(TERMS, factors.tolist(), strict=True) if factor}))
-    says = f"You count {said[0]} without biases (wanted 4·d²) and {said[1]} with them (wanted 4·d² + 4·d)."
+    without, with_biases = (as_sum(attempt, TERMS, SIZES, bias) for bias in (False, True))
+    if without is None or with_biases is None:
+        return None
+    if not (without and with_biases):
+        return "no-formula", "Your counts are no sum of powers of d and h; wanted 4·d², and 4·d more with biases."
+    says = f"You count {without} without biases (wanted 4·d²) and {with_biases} with them (wanted 4·d² + 4·d)."
     return "another-formula", says
-
-
-def _sum(terms):
-    """{term: factor} as it would be written."""
-    words = [f"{'−+'[factor > 0]} {abs(factor):g}·{term}".removesuffix("·1") for term, factor in terms.items()]
-    return " ".join(words).replace("·1·", "·").removeprefix("+ ") or "0"
 
 
 WEIGHTS = "num_heads * one_head + output"
@@ -70,12 +55,10 @@ EXERCISE = Exercise(
             "wide, so h cancels.", (WEIGHTS, "num_heads * 4 * d_model**2")),
         Mistake("wide-heads-one-output", "Query, key and value are counted d wide for each head. A head is d/h wide, "
             "so h cancels.", (WEIGHTS, "num_heads * 3 * d_model**2 + output")),
-        Mistake("no-output-matrix", "d² too few: W_O, which mixes the heads, is missing.",
-            (WEIGHTS, "num_heads * one_head")),
+        Mistake("no-output-matrix", "d² too few: W_O, mixing heads, is missing.", (WEIGHTS, "num_heads * one_head")),
         Mistake("one-head", "This is one head's share, 4·d·d_k; wanted all h.", (WEIGHTS, "one_head + d_k * d_model")),
-        Mistake("query-key-value-h-times-too-few", "3·d·d_k + d²: query, key and value of one head alone, or of h "
-            "heads that read only their slice of the embedding. There are h heads, each d × d_k.",
-            (WEIGHTS, "one_head + output")),
+        Mistake("query-key-value-h-times-too-few", "3·d·d_k + d²: query, key and value of one head, or of h heads that "
+            "read a slice each. There are h, each d × d_k.", (WEIGHTS, "one_head + output")),
         Mistake("one-of-three", "Half of it: query, key and value are three matrices, not one.",
             (WEIGHTS, "num_heads * one_head // 3 + output")),
         Mistake("linear-modules-only", "Only W_O is counted, as when Q, K and V lie in a bare parameter and not in an "
@@ -84,8 +67,7 @@ EXERCISE = Exercise(
             "Each head projects the whole embedding, d × d_k.", (WEIGHTS, "3 * d_k**2 + output")),
         Mistake("output-of-one-head", "W_O is counted d_k × d; it reads all heads side by side, so it is d × d.",
             (WEIGHTS, "num_heads * one_head + d_k * d_model")),
-        Mistake("power-is-not-xor", "In Python ^ is no power (it is XOR, bit by bit): a square is d**2.",
-            (WEIGHTS, "(4 * d_model ^ 2)")),
+        Mistake("power-is-not-xor", "In Python ^ is XOR, no power: a square is d**2.", (WEIGHTS, "(4 * d_model ^ 2)")),
         Mistake("not-squared", "4·d instead of 4·d²: a matrix has rows and columns.", (WEIGHTS, "4 * d_model")),
         Mistake("feed-forward-counted", "12·d² is a whole layer, feed-forward block included; wanted attention alone.",
             (WEIGHTS, "12 * d_model**2")),
@@ -94,10 +76,8 @@ EXERCISE = Exercise(
             ("4 * d_model if", "3 * d_model if")),
         Mistake("only-output-bias", "3·d too few with bias=True: query, key and value have biases, too.",
             ("4 * d_model if", "d_model if")),
-        Mistake("one-number-per-bias", "A bias is a number for each of d outputs, not one number for each matrix.",
-            ("4 * d_model if", "4 if")),
-        Mistake("biases-of-one-head", "Biases are counted d_k long; all heads together have d.",
-            ("4 * d_model if", "4 * d_k if")),
+        Mistake("one-number-per-bias", "A bias is d numbers, one for each output.", ("4 * d_model if", "4 if")),
+        Mistake("biases-of-one-head", "Biases are counted d_k long; wanted d.", ("4 * d_model if", "4 * d_k if")),
         Mistake("biases-d-long-per-head", "A bias of d for each head; a head's is d/h long, so that all heads together "
             "have d.", ("4 * d_model if", "(3 * num_heads + 1) * d_model if")),
         Mistake("biases-always", "4·d too many without bias: the argument changes nothing.", (" if bias else 0", "")),

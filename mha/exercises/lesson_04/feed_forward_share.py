@@ -1,8 +1,8 @@
 """Exercise 4.2: the feed-forward block's share of a layer."""
 
 from mha.accounting import feed_forward_parameters
+from mha.exercises.compare import whole
 from mha.exercises.exercise import Exercise, Mistake
-from mha.exercises.lesson_04._whole import whole
 
 
 def feed_forward_share(d_model, expansion=4):
@@ -51,8 +51,7 @@ EXERCISE = Exercise(
             "together.", ("feed_forward / (attention + feed_forward)", "attention / feed_forward")),
         Mistake("one-matrix", "One feed-forward matrix is counted; there is one up and one down.",
             ("4 * d_model**2\n    feed_forward = 2", "4 * d_model**2\n    feed_forward = 1")),
-        Mistake("expansion-ignored", "Two thirds whatever the expansion: the argument changes nothing.",
-            ("2 * expansion", "8")),
+        Mistake("expansion-ignored", "Two thirds always: the argument changes nothing.", ("2 * expansion", "8")),
         Mistake("expansion-squared", "The inner width is squared; a matrix up is d × (expansion·d).",
             ("2 * expansion", "2 * expansion**2")),
         Mistake("square-middle", "A third matrix was counted, from inner width to inner width; there are two, up and "
@@ -64,10 +63,8 @@ EXERCISE = Exercise(
         Mistake("with-biases", "Biases were counted as well; wanted the matrices alone.",
             ("4 * d_model**2", "4 * (d_model + 1) * d_model"),
             ("2 * expansion * d_model**2", "(2 * expansion * d_model + expansion + 1) * d_model")),
-        Mistake("count-not-share", "This is a count of parameters; wanted a share between 0 and 1.",
-            (" / (attention + feed_forward)", "")),
-        Mistake("not-squared", "Attention is counted as 4·d, a matrix without its second side.",
-            ("4 * d_model**2", "4 * d_model")),
+        Mistake("count-not-share", "This is a count; wanted a share, 0 to 1.", (" / (attention + feed_forward)", "")),
+        Mistake("not-squared", "Attention is counted as 4·d, not as 4·d².", ("4 * d_model**2", "4 * d_model")),
     ),
     right=(
         lambda d, expansion=4: expansion / (expansion + 2),

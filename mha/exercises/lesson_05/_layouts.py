@@ -1,5 +1,7 @@
 """What the two layouts of query, key and value weights have in common."""
 
+from typing import Any
+
 import torch
 
 from mha import addresses
@@ -29,7 +31,7 @@ def rearranged_rows(attempt):
 
 
 # fmt: off
-COMMON = {
+COMMON: dict[str, Any] = {
     "read": _triple, "probes": (rearranged_rows,), "parts": ("query weights", "key weights", "value weights"),
     "cell": addresses.label, "legend": " (row.column)",
     "inputs": lambda: {

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from mha.exercises.compare import equal
-from mha.exercises.exercise import Exercise, Mistake, random_tensor
+from mha.exercises.exercise import NO_SCALE, Exercise, Mistake, random_tensor
 
 
 def attend_in_blocks(q, k, v, size):
@@ -55,26 +55,6 @@ def between_blocks(attempt):
     return "wrong-with-large-scores", "Small scores are right, large ones are not: what does exp get?"
 
 
-def _two_passes(q, k, v, size):
-    """First the largest score of each query, then the sums."""
-    blocks = [(q @ a.mT * q.size(-1) ** -0.5, b) for a, b in zip(k.split(size, -2), v.split(size, -2), strict=True)]
-    largest = torch.stack([scores.amax(-1, keepdim=True) for scores, _ in blocks]).amax(0)
-    shares = [(scores - largest).exp() for scores, _ in blocks]
-    mixed = sum(share @ b for share, (_, b) in zip(shares, blocks, strict=True))
-    return mixed / sum(share.sum(-1, keepdim=True) for share in shares)
-
-
-def _by_logarithms(q, k, v, size):
-    """Each block's own context, weighted by its share of the whole sum."""
-    contexts, sums = [], []
-    for start in range(0, k.size(-2), size):
-        block = slice(start, start + size)
-        scores = q @ k[..., block, :].mT / q.size(-1) ** 0.5
-        contexts.append(scores.softmax(-1) @ v[..., block, :])
-        sums.append(scores.logsumexp(-1, keepdim=True))
-    return (torch.stack(contexts) * torch.stack(sums).softmax(0)).sum(0)
-
-
 LARGEST = "torch.maximum(largest, scores.amax(dim=-1, keepdim=True))"
 FADE = "fade, shares = (largest - new_largest).exp(), (scores - new_largest).exp()"
 BLOCKS = "zip(k.split(size, dim=-2), v.split(size, dim=-2), strict=True)"
@@ -82,7 +62,7 @@ BLOCKS = "zip(k.split(size, dim=-2), v.split(size, dim=-2), strict=True)"
 # fmt: off
 EXERCISE = Exercise(
     "5.4", attend_in_blocks, difficulty=3, minutes=8,
-    probes=(between_blocks,), inputs=_inputs, tolerance=1e-3,
+    probes=(between_blocks,), inputs=_inputs, tolerance=1e-3, entangled=True,
     hints=(
         "Begin with the lesson's function for one query. What has a single number there has one for each query here: "
         "shape (…, T, 1), so that it meets the scores (…, T, size).",
@@ -95,23 +75,21 @@ EXERCISE = Exercise(
         Mistake("last-block-left-out", "The last keys are left out where the block size does not divide their number: "
             "the last block is shorter.",
             (BLOCKS, "zip(k.split(size, dim=-2)[: k.size(-2) // size], v.split(size, dim=-2), strict=False)")),
-        Mistake("no-scale", "The scores are not divided by √d_k.", (" / math.sqrt(q.size(-1))", "")),
+        Mistake("no-scale", NO_SCALE, (" / math.sqrt(q.size(-1))", "")),
         Mistake("each-block-its-own-softmax", "Each block has a softmax of its own and the blocks' contexts are "
             "averaged, so that every block counts alike. A block counts by its share of the whole sum.",
             (FADE, "fade, shares = 1, scores.softmax(dim=-1)")),
         Mistake("own-maximum-of-each-block", "Each block is measured from its own largest score and then added as it "
             "is, though the blocks have different scales. Keep the largest so far; what was collected fades.",
             (LARGEST, "scores.amax(dim=-1, keepdim=True)"), ("total * fade", "total"), ("context * fade", "context")),
-        Mistake("not-rescaled", "When a larger score comes, what was collected before is measured from the old one. "
-            "Multiply the sum and the context by exp(old largest − new largest).",
-            ("total * fade", "total"), ("context * fade", "context")),
+        Mistake("not-rescaled", "When a larger score comes, what was collected is measured from the old one. Multiply "
+            "sum and context by exp(old − new).", ("total * fade", "total"), ("context * fade", "context")),
         Mistake("sum-not-rescaled", "The context fades when a larger score comes; the sum of exponentials must, too.",
             ("total * fade", "total")),
         Mistake("context-not-rescaled", "The sum fades when a larger score comes; the context must, too.",
             ("context * fade", "context")),
-        Mistake("last-block-only", "Only the last block is left in the result: earlier ones fade to zero, or are "
-            "overwritten. Is the largest score kept for the next round, and is the block's part added?",
-            ("        largest = new_largest\n", "")),
+        Mistake("last-block-only", "Only the last block is left: earlier ones fade to zero, or are overwritten. Is the "
+            "largest score kept, and each part added?", ("        largest = new_largest\n", "")),
         Mistake("fade-upside-down", "exp(new − old) grows where it should fade, and makes ∞ · 0 = NaN of the first "
             "block; wanted exp(old largest − new largest).", ("(largest - new_largest)", "(new_largest - largest)")),
         Mistake("largest-of-the-block-only", "The scores are taken minus the largest of this block, not of all so far. "
@@ -122,8 +100,7 @@ EXERCISE = Exercise(
             ("scores.amax(dim=-1, keepdim=True)", "scores.amax()")),
         Mistake("largest-not-subtracted", "Small scores come out right, but exp of a large one is ∞: take the largest "
             "away first.", (FADE, "fade, shares = 1, scores.exp()")),
-        Mistake("not-divided", "The context is not divided by the sum of exponentials.",
-            ("context / total", "context")),
+        Mistake("not-divided", "The context is not divided by the whole sum.", ("context / total", "context")),
         Mistake("divided-in-every-block", "The context was divided by the sum in every block, so that earlier blocks "
             "were divided more than once. Divide at the end.",
             ("context = context * fade + shares @ v_block", "context = (context * fade + shares @ v_block) / total"),
@@ -133,8 +110,6 @@ EXERCISE = Exercise(
     ),
     right=(
         lambda q, k, v, size: F.scaled_dot_product_attention(q, k, v),
-        _two_passes,
-        _by_logarithms,
     ),
     fresh=lambda: [
         _draw(80, 2, 3, 5, 4, S=7, d_v=6, size=3), _draw(90, 5, 4, S=6, d_v=2, size=4),

@@ -4,6 +4,7 @@ import torch
 
 import mha.torch_bridge
 from mha.exercises.exercise import Exercise, Mistake, random_tensor
+from mha.exercises.probes import wrong_cells
 
 
 def to_torch_mask(mask):
@@ -24,38 +25,30 @@ def _as_blocked(mask):
     return mask
 
 
-def _inputs():
-    rand = torch.Generator().manual_seed(3)
-    return {
-        "a causal mask (5, 5)": (torch.ones(5, 5, dtype=torch.bool).tril(),),
-        "a padding mask (3, 1, 1, 6)": ((torch.arange(6) < torch.tensor([6, 4, 1])[:, None])[:, None, None],),
-        "a mask per head (2, 3, 4, 5)": (torch.rand(2, 3, 4, 5, generator=rand) < 0.6,),
-        "a mask per head (2, 2, 3, 4)": (torch.rand(2, 2, 3, 4, generator=rand) < 0.6,),
-        "a mask per head (2, 3, 1, 5), one query": (torch.rand(2, 3, 1, 5, generator=rand) < 0.6,),
-        "a padding mask (1, 1, 1, 6), one text": ((torch.arange(6) < 4)[None, None, None],),
-        "a mask per head (1, 2, 3, 4), one text": (torch.rand(1, 2, 3, 4, generator=rand) < 0.6,),
-        "a mask of one query (1, 5)": (torch.tensor([[True, True, False, True, True]]),),
-        "a mask with a cache (3, 5)": (torch.ones(3, 5, dtype=torch.bool).tril(2),),
-    }
+def _draw(*shapes):
+    return [(random_tensor(3, *shape) < 0.3,) for shape in shapes]
 
 
 def turned_over(attempt):
     for mine, want, case in attempt.triples():
         if torch.equal(~mine, want):
             return "turned-over", f"On {case} every entry is inverted: True must mean blocked."
-    for mine, want, case in attempt.triples():
-        if not torch.equal(mine, want):
-            free = (want & ~mine).sum().item()
-            what = f"{free} entries that must be blocked are free" if free else "entries are blocked that must be free"
-            return "wrong-entries", f"On {case}, {what}."
     return None
 
 
 # fmt: off
-SHAPES = (4, 6), (5, 1, 1, 4), (3, 4, 5, 2), (3, 2, 1, 4), (5, 4, 1, 2), (1, 1, 1, 4), (1, 3, 2, 4), (1, 4)
+KINDS = {
+    "a mask for all": ((5, 5), (3, 5), (1, 5)),
+    "a padding mask": ((3, 1, 1, 6), (1, 1, 1, 6)),
+    "a mask per head": ((2, 3, 4, 5), (2, 2, 3, 4), (2, 3, 1, 5), (1, 2, 3, 4)),
+}
+FRESH = (4, 6), (5, 1, 1, 4), (3, 4, 5, 2), (3, 2, 1, 4), (5, 4, 1, 2), (1, 1, 1, 4), (1, 3, 2, 4), (1, 4)
 EXERCISE = Exercise(
-    "5.1", to_torch_mask, difficulty=2, minutes=5, inputs=_inputs, read=_as_blocked, probes=(turned_over,),
-    cell="{:g}".format, legend=" (1 = True)", fresh=lambda: [(random_tensor(1, *shape) < 0,) for shape in SHAPES],
+    "5.1", to_torch_mask, difficulty=2, minutes=5, read=_as_blocked, probes=(
+        turned_over, wrong_cells(("wrong-entries", "blocks what must be free"), ("wrong-entries", "does not block")),
+    ),
+    cell="{:g}".format, legend=" (1 = True)", fresh=lambda: _draw(*FRESH),
+    inputs=lambda: {f"{kind} {shape}": _draw(shape)[0] for kind, shapes in KINDS.items() for shape in shapes},
     hints=(
         "First the meaning: True = may attend here, True = blocked there. One sign inverts a table of booleans: ~.",
         "Then the shapes. attn_mask takes (T, S) or (B·h, T, S); key_padding_mask takes (B, S). Look at mask.dim() and "
@@ -77,8 +70,7 @@ EXERCISE = Exercise(
             ("[:, 0, 0]", ".flatten()")),
         Mistake("squeezed", "squeeze takes away every axis of size 1: with one text the batch axis goes, too, and (1, "
             "1, 1, S) becomes (S,). Name the axes: [:, 0, 0].", ("[:, 0, 0]", ".squeeze()")),
-        Mistake("head-0-for-all", "Only head 0's table is kept; wanted one for each head, (B·h, T, S).",
-            (".flatten(0, 1)", "[:, 0]")),
+        Mistake("head-0-for-all", "Only head 0's table is kept; wanted each head's.", (".flatten(0, 1)", "[:, 0]")),
         Mistake("heads-joined", "The heads' tables were joined to one; wanted one for each, (B·h, T, S).",
             (".flatten(0, 1)", ".any(dim=1)")),
         Mistake("heads-outside", "The first axis runs over texts inside heads; wanted all heads of text 0 first, then "

@@ -2,7 +2,7 @@
 
 import torch
 
-from mha.exercises.exercise import Exercise, Mistake, random_tensor
+from mha.exercises.exercise import BEST_HEAD, HEADS_AVERAGED, Exercise, Mistake, random_tensor, random_weights
 
 
 def coreference_check(weights, pronouns, candidates):
@@ -16,27 +16,23 @@ def coreference_check(weights, pronouns, candidates):
     return accuracy, baseline
 
 
-def _draw(seed, N, h, T, pronouns, candidates):
-    weights = (2 * random_tensor(seed, N, h, T, T)).softmax(dim=-1)
-    return weights, torch.tensor(pronouns), torch.tensor(candidates)
+def _draw(seed, N, h, T):
+    """N texts of T tokens; a pronoun and two candidates stand at three of their places."""
+    places = random_tensor(seed, N, T).argsort(dim=-1)
+    return random_weights(seed + 1, N, h, T, T), places[:, 0], places[:, 1:3]
 
 
 def _inputs():
-    tied = _draw(4, 6, 3, 8, [6, 5, 7, 1, 6, 2], [[1, 4], [4, 1], [2, 5], [3, 6], [1, 3], [0, 5]])
+    tied = weights, pronouns, candidates = _draw(4, 6, 3, 8)
     for text, head in ((0, 0), (2, 1), (3, 2), (5, 2)):  # both candidates get the same weight
-        row = tied[0][text, head, tied[1][text]]
-        row[tied[2][text]] = row[tied[2][text]].mean()
+        row = weights[text, head, pronouns[text]]
+        row[candidates[text]] = row[candidates[text]].mean()
+    near = _draw(5, 5, 3, 9)
+    near[1][:2], near[2][:2] = torch.tensor([4, 5]), torch.tensor([[2, 6], [7, 3]])
     return {
-        "6 texts, 3 heads, some ties": tied,
-        "5 texts, 3 heads": _draw(1, 5, 3, 8, [6, 5, 6, 1, 5], [[1, 4], [4, 1], [2, 5], [3, 5], [1, 3]]),
-        "4 texts, 4 heads": _draw(2, 4, 4, 7, [5, 5, 4, 2], [[1, 3], [3, 0], [2, 0], [6, 4]]),
-        "7 texts, 2 heads": _draw(
-            3, 7, 2, 9, [7, 6, 5, 7, 1, 6, 7], [[1, 4], [4, 2], [3, 0], [0, 6], [3, 2], [2, 5], [1, 2]]
-        ),
-        "5 texts, 3 heads, some equally near": _draw(
-            5, 5, 3, 9, [4, 5, 6, 2, 3], [[2, 6], [7, 3], [2, 5], [1, 5], [0, 2]]
-        ),
-    }
+        "6 texts, 3 heads, some ties": tied, "5 texts, 3 heads, some equally near": near,
+        "4 texts, 4 heads": _draw(2, 4, 4, 7), "7 texts, 2 heads": _draw(3, 7, 2, 9),
+    }  # fmt: skip
 
 
 def _read(value):
@@ -44,21 +40,6 @@ def _read(value):
     if not isinstance(value, tuple | list):
         return value
     return tuple(torch.as_tensor(x) if isinstance(x, float | int) else x for x in value)
-
-
-def by_loops(weights, pronouns, candidates):
-    right = torch.zeros(weights.size(1))
-    near = 0
-    for table, p, (a, b) in zip(weights, pronouns.tolist(), candidates.tolist(), strict=True):
-        right += table[:, p, a] > table[:, p, b]
-        near += abs(a - p) < abs(b - p)
-    return right / len(weights), near / len(weights)
-
-
-def _fresh(seed, h):
-    """32 texts of 9 tokens; pronoun and candidates stand at three places."""
-    places = random_tensor(seed, 32, 9).argsort(dim=-1)
-    return random_tensor(seed + 1, 32, h, 9, 9), places[:, 0], places[:, 1:3]
 
 
 NEARER = "(distance[:, 0] < distance[:, 1]).float().mean()"
@@ -89,12 +70,10 @@ EXERCISE = Exercise(
             ("weights[text, :, pronouns]", "weights[:, :, pronouns].permute(2, 1, 3, 0)"),
             ("mean(dim=0)", "mean(dim=(0, 2))")),
         Mistake("places-of-the-first-text", "Pronoun and candidates of text 0 were used for all texts; each has its "
-            "own.",
-            ("pronouns]", "pronouns[0]]"),
-            ("candidates[:, 0]", "candidates[0, 0]"), ("candidates[:, 1]", "candidates[0, 1]")),
+            "own.", ("pronouns]", "pronouns[0]]"), ("candidates[:, 0]", "candidates[0, 0]"),
+            ("candidates[:, 1]", "candidates[0, 1]")),
         Mistake("word-before-read", "The row of the word before the pronoun was read.", ("pronouns]", "pronouns - 1]")),
-        Mistake("first-pronoun-for-all", "Every text was read at the place of text 0's pronoun.",
-            ("pronouns]", "pronouns[0]]")),
+        Mistake("first-pronoun-for-all", "Every text was read at text 0's pronoun.", ("pronouns]", "pronouns[0]]")),
         Mistake("first-pronoun-for-everything", "Text 0's pronoun was used for every text, in the weights and in the "
             "distances; each text has its own.", ("pronouns]", "pronouns[0]]"), ("pronouns[:,", "pronouns[:1,")),
         Mistake("other-candidate", "This counts where the other candidate gets more: candidates[:, 0] is the "
@@ -111,16 +90,13 @@ EXERCISE = Exercise(
             ("> to_other).float().mean", "> to_other).float().sum")),
         Mistake("averaged-over-heads-per-text", "The mean ran over the heads; wanted over texts, one number for each "
             "head.", ("> to_other).float().mean(dim=0)", "> to_other).float().mean(dim=1)")),
-        Mistake("heads-averaged", "One number came back for all heads; wanted one for each.",
-            ("  # (h,)", ".mean()  # (h,)")),
-        Mistake("best-head-only", "Only the best head's accuracy came back; wanted all.",
-            ("  # (h,)", ".max()  # (h,)")),
+        Mistake("heads-averaged", HEADS_AVERAGED, ("  # (h,)", ".mean()  # (h,)")),
+        Mistake("best-head-only", BEST_HEAD, ("  # (h,)", ".max()  # (h,)")),
         Mistake("baseline-missing", "Only the accuracy came back; without a baseline nobody knows what it is worth.",
             ("accuracy, baseline", "accuracy")),
         Mistake("baseline-equally-near-counts", "Where both candidates are equally near, that counted as right; "
             "neither is nearer there, so it counts as wrong: <, not <=.", ("< distance", "<= distance")),
-        Mistake("baseline-farther", "The baseline takes the farther candidate; wanted the nearer.",
-            ("< distance", "> distance")),
+        Mistake("baseline-farther", "The baseline takes the farther; wanted the nearer.", ("< distance", "> distance")),
         Mistake("baseline-first", "The baseline takes the candidate that comes first; wanted the nearer one, before "
             "the pronoun or after it. (Candidate minus pronoun has a sign: is abs missing?)",
             ("distance[:, 0] < distance[:, 1]", "candidates[:, 0] < candidates[:, 1]")),
@@ -136,6 +112,5 @@ EXERCISE = Exercise(
         Mistake("baseline-by-guessing", "The baseline is one half, for guessing; wanted how often the nearer candidate "
             "is right.", (NEARER, "torch.tensor(0.5)")),
     ),
-    right=(by_loops, lambda *arguments: [*by_loops(*arguments)]),
-    fresh=lambda: [_fresh(1, 5), _fresh(3, 2), _inputs()["6 texts, 3 heads, some ties"]],
+    fresh=lambda: [_draw(1, 32, 5, 9), _draw(3, 32, 2, 9), _inputs()["6 texts, 3 heads, some ties"]],
 )

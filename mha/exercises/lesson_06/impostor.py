@@ -60,7 +60,7 @@ def _not_everywhere(attempt):
 
 # fmt: off
 EXERCISE = Exercise(
-    "6.4", impostor, difficulty=2, minutes=8,
+    "6.4", impostor, difficulty=2, minutes=5,
     inputs=lambda: {f"T = {len(text.split())}": (len(text.split()),) for text in SENTENCES},
     read=_called, probes=(_not_everywhere,),
     hints=(
@@ -70,8 +70,7 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake("returns-nothing", "Your function returns None: is a return missing?", ("return weights", "return")),
-        Mistake("wrong-shape", "Wanted one table (T, T), a row for every query.",
-            ("return weights", "return weights[0]")),
+        Mistake("wrong-shape", "Wanted a table (T, T), a row per query.", ("return weights", "return weights[0]")),
         Mistake("columns-sum-to-one", "The columns sum to 1, not the rows: queries are rows, so weights[:, place] is "
             "where all of them look.", ("return weights", "return weights.T")),
         Mistake("rows-do-not-sum-to-one", "These are no attention weights: every row must sum to 1. Spread what is "

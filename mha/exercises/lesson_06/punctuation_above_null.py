@@ -2,7 +2,7 @@
 
 import torch
 
-from mha.exercises.exercise import Exercise, Mistake, random_tensor
+from mha.exercises.exercise import BEST_HEAD, HEADS_AVERAGED, Exercise, Mistake, random_tensor
 from mha.exercises.lesson_06.previous_token_score import EXERCISE as PREVIOUS
 
 
@@ -32,8 +32,7 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake("null-forgotten", "This is the score alone. Where a third of the tokens are marks, even attention "
-            "scores a third: take the null away. (If you did, is it 0? Whole numbers divided with // give 0 here.)",
-            (" - null", "")),
+            "scores a third: take the null away. (Is it 0? Whole numbers divided with // give that.)", (" - null", "")),
         Mistake("null-of-one-token", "The null taken away is 1/T, that of a single mark; wanted that of all of them.",
             ("- null", "- 1 / len(marks)")),
         Mistake("ratio-to-null", "This is the score divided by its null; wanted the difference.", ("- null", "/ null")),
@@ -65,12 +64,9 @@ EXERCISE = Exercise(
         Mistake("mean-over-marks", "The mean over marks was taken; a row's weight on all of them together is a sum.",
             ("sum(dim=-1).mean", "mean(dim=-1).mean")),
         Mistake("summed", "The sum over tokens was taken; wanted their mean.", (".mean(dim=-1)", ".sum(dim=-1)")),
-        Mistake("best-token-only", "The largest row was taken; wanted the mean over tokens.",
-            (".mean(dim=-1)", ".amax(dim=-1)")),
-        Mistake("heads-averaged-first", "The heads were averaged; one number for each.",
-            ("  # weight", ".mean()  # weight")),
-        Mistake("best-head-only", "Only the best head's number came back; wanted one for each.",
-            ("  # weight", ".max()  # weight")),
+        Mistake("best-token-only", "The largest row was taken; wanted their mean.", (".mean(dim=-1)", ".amax(dim=-1)")),
+        Mistake("heads-averaged-first", HEADS_AVERAGED, ("  # weight", ".mean()  # weight")),
+        Mistake("best-head-only", BEST_HEAD, ("  # weight", ".max()  # weight")),
     ),
     right=(
         lambda w, marks: (w * marks).sum((1, 2)) / w.size(1) - marks.sum() / len(marks),

@@ -58,8 +58,7 @@ EXERCISE = Exercise(
         Mistake("queries-and-memory-swapped", "The memory asks and x answers: one row for each token of memory. The "
             "decoder, x, asks; memory gives keys and values.",
             ("x @ w_q.T, memory @ w_k.T, memory", "memory @ w_q.T, x @ w_k.T, x")),
-        Mistake("self-attention", "x attends to itself: memory is never used.",
-            ("memory @ w_k.T, memory", "x @ w_k.T, x")),
+        Mistake("self-attention", "x attends to itself, never to memory.", ("memory @ w_k.T, memory", "x @ w_k.T, x")),
         Mistake("memory-to-itself", "The memory attends to itself: x is never used.",
             ("x @ w_q.T, memory", "memory @ w_q.T, memory")),
         Mistake("values-of-x", "The keys are the memory's, the values those of x: what was found there cannot be "
@@ -70,22 +69,18 @@ EXERCISE = Exercise(
         Mistake("keys-and-values-swapped", "w_k and w_v changed places.", ("w_q, w_k, w_v", "w_q, w_v, w_k")),
         Mistake("queries-and-keys-swapped", "w_q and w_k changed places.", ("w_q, w_k, w_v", "w_k, w_q, w_v")),
         Mistake("no-scale", "The scores are not divided by √d.", (" / math.sqrt(q.size(-1))", "")),
-        Mistake("w-q-not-used", "x itself was compared with the keys; wanted its queries, x @ w_q.T.",
-            (" @ w_q.T", "")),
+        Mistake("w-q-not-used", "x itself met the keys; wanted its queries, x @ w_q.T.", (" @ w_q.T", "")),
         Mistake("w-k-not-used", "The memory itself was compared with the queries; wanted its keys, memory @ w_k.T.",
             (" @ w_k.T", "")),
         Mistake("no-projections", "x and memory met as they are: queries are x @ w_q.T, keys memory @ w_k.T, values "
             "memory @ w_v.T.", (" @ w_q.T", ""), (" @ w_k.T", ""), (" @ w_v.T", "")),
-        Mistake("scaled-by-d", "The scores are divided by d; wanted by its root.",
-            ("math.sqrt(q.size(-1))", "q.size(-1)")),
+        Mistake("scaled-by-d", "The scores are divided by d, wanted √d.", ("math.sqrt(q.size(-1))", "q.size(-1)")),
         Mistake("scaled-by-keys", "The scores are divided by √S, the root of the number of keys; wanted √d, that of "
             "the width of a query.", ("math.sqrt(q.size(-1))", "math.sqrt(k.size(-2))")),
-        Mistake("scale-upside-down", "The scores are multiplied by √d; wanted divided.",
-            ("/ math.sqrt", "* math.sqrt")),
+        Mistake("scale-upside-down", "Scores are multiplied by √d; wanted divided.", ("/ math.sqrt", "* math.sqrt")),
         Mistake("scaled-after-softmax", "√d divides the weights, so that no row sums to one; divide the scores, before "
             "softmax.", (" / math.sqrt(q.size(-1))", ""), (" @ v", " / math.sqrt(q.size(-1)) @ v")),
-        Mistake("no-softmax", "The scores themselves mix the values, without softmax: no weight is kept between 0 and "
-            "1.", (".softmax(dim=-1)", "")),
+        Mistake("no-softmax", "The scores themselves mix the values: softmax is missing.", (".softmax(dim=-1)", "")),
         Mistake("residual-added", "x was added to what was found. The residual block does that, outside; return the "
             "context alone.", ("return", "return x +")),
         Mistake("first-text-for-all", "Every text reads the memory of the first; each has its own.",
@@ -94,8 +89,7 @@ EXERCISE = Exercise(
             ("    q, k, v", "    memory = memory.flatten(0, 1).expand(len(memory), -1, -1)\n    q, k, v")),
         Mistake("softmax-over-queries", "Softmax ran over the queries; normalise over keys, axis -1.",
             ("dim=-1", "dim=-2")),
-        Mistake("softmax-over-texts", "Softmax ran over the texts of the batch; normalise over keys, axis -1.",
-            ("dim=-1", "dim=0")),
+        Mistake("softmax-over-texts", "Softmax ran over texts; normalise over keys, axis -1.", ("dim=-1", "dim=0")),
         Mistake("not-transposed", "x @ w: the square matrices fit either way, but nn.Linear stores (out, in). Wanted "
             "w.T.", ("):", "):\n    w_q, w_k, w_v = w_q.T, w_k.T, w_v.T")),
     ),

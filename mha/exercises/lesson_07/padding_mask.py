@@ -5,6 +5,7 @@ import torch.nn.functional as F
 
 import mha.attention
 from mha.exercises.exercise import Exercise, Mistake
+from mha.exercises.probes import wrong_cells
 
 
 def padding_mask(source):
@@ -23,22 +24,14 @@ def _inputs():
     }
 
 
-def wrong_entries(attempt):
-    """Whether something hidden is seen, or something seen is hidden."""
-    for mine, want, case in attempt.triples():
-        for name, cells, words in (
-            ("hidden-is-seen", mine & ~want, "is True and must be False: padding is seen"),
-            ("real-is-hidden", want & ~mine, "is False and must be True: a real symbol is hidden"),
-        ):
-            if cells.any():
-                return name, f"On {case}, entry {cells.nonzero()[0].tolist()} {words}."
-    return None
-
-
 # fmt: off
 EXERCISE = Exercise(
     "7.1", padding_mask, difficulty=1, minutes=4,
-    inputs=_inputs, probes=(wrong_entries,), cell="{:g}".format, legend=" (1 = True)",
+    inputs=_inputs, cell="{:g}".format, legend=" (1 = True)",
+    probes=(wrong_cells(
+        ("hidden-is-seen", "is True and must be False: padding is seen"),
+        ("real-is-hidden", "is False and must be True: a real symbol is hidden"),
+    ),),
     hints=(
         "Where is a symbol real? One comparison of the whole table says so, (B, S).",
         "source != 0 is (B, S). Indexed with [:, None, None, :] it gets an axis of size 1 for heads, one for queries.",
@@ -54,8 +47,7 @@ EXERCISE = Exercise(
             "heads. Wanted (B, 1, 1, S).", ("None, None", "None")),
         Mistake("texts-read-as-queries", "The mask is (1, 1, B, S): the texts stand where queries belong. Wanted (B, "
             "1, 1, S).", (":, None, None, :", "None, None")),
-        Mistake("inverted", "True stands on padding; here True = may attend.",
-            ("    return", "    real = ~real\n    return")),
+        Mistake("inverted", "True is padding; here True = may attend.", ("    return", "    real = ~real\n    return")),
         Mistake("first-text-for-all", "Every text got the first one's mask.",
             ("source != 0", "(source[:1] != 0).expand_as(source)")),
         Mistake("longest-for-all", "Every text got the longest one's length, so that padding of the shorter ones is "

@@ -1,6 +1,6 @@
 """Exercise 7.2: the table of waves that tells places apart."""
 
-import math
+import math  # noqa: F401  an edit takes it
 
 import torch
 
@@ -37,12 +37,7 @@ def _waves(attempt):
     return None
 
 
-def by_numbers(length, d_model):
-    def wave(place, column):
-        return (math.cos if column % 2 else math.sin)(place / 10000 ** ((column - column % 2) / d_model))
-
-    return torch.tensor([[wave(place, column) for column in range(d_model)] for place in range(length)])
-
+WAVES = "angles.sin(), angles.cos()"
 
 # fmt: off
 EXERCISE = Exercise(
@@ -58,17 +53,15 @@ EXERCISE = Exercise(
             "cosine. (Some models do it your way: it works, but their weights do not fit the other.)",
             ("0::2], table[:, 1::2]", ": d_model // 2], table[:, d_model // 2 :]")),
         Mistake("cosine-first", "Sine and cosine changed places: even columns hold the sine.",
-            ("angles.sin(), angles.cos()", "angles.cos(), angles.sin()")),
+            (WAVES, "angles.cos(), angles.sin()")),
         Mistake("sine-alone", "Both columns of a pair hold the sine; the odd one holds the cosine, so that places can "
-            "be told apart.", ("angles.sin(), angles.cos()", "angles.sin(), angles.sin()")),
+            "be told apart.", (WAVES, "angles.sin(), angles.sin()")),
         Mistake("cosine-alone", "Both columns of a pair hold the cosine; the even one is a sine.",
-            ("angles.sin(), angles.cos()", "angles.cos(), angles.cos()")),
+            (WAVES, "angles.cos(), angles.cos()")),
         Mistake("rate-by-column", "Each column has a rate of its own, 10000 ** (−column / d); the two of a pair share "
-            "one. Count pairs: i is column // 2, and the exponent −2i / d.",
-            ("0, d_model, 2", "d_model"),
-            ("angles.sin(), angles.cos()", "angles[:, 0::2].sin(), angles[:, 1::2].cos()")),
-        Mistake("angles-themselves", "These are angles; wanted their sine and cosine.",
-            ("angles.sin(), angles.cos()", "angles, angles")),
+            "one. Count pairs: i is column // 2, and the exponent −2i / d.", ("0, d_model, 2", "d_model"),
+            (WAVES, "angles[:, 0::2].sin(), angles[:, 1::2].cos()")),
+        Mistake("angles-themselves", "These are angles; wanted their sine and cosine.", (WAVES, "angles, angles")),
         Mistake("counted-from-one", "Places are counted from 1; wanted from 0: the first row is 0, 1, 0, 1 and so on.",
             ("(length)", "(1, length + 1)")),
         Mistake("exponent-halved", "The exponent is i / d for pair i; wanted 2i / d, so that the slowest wave is near "
@@ -77,8 +70,7 @@ EXERCISE = Exercise(
             ("2) / d_model", "2) / d_model * 2")),
         Mistake("another-base", "The base is not 10000: these are waves of base 1000.", ("10000", "1000")),
         Mistake("base-e", "The base is e: exp(−2i / d) without the logarithm of 10000.", ("10000", "math.e")),
-        Mistake("rates-upside-down", "Places are multiplied by 10000 ** (2i / d); wanted divided.",
-            ("-torch", "torch")),
+        Mistake("rates-upside-down", "Places are multiplied by 10000 ** (2i / d), not divided.", ("-torch", "torch")),
         Mistake("whole-turns", "Angles are multiplied by 2π; wanted place · rate as it is: sin counts in radians.",
             ("[:, None]", "[:, None] * 2 * math.pi")),
         Mistake("turned", "The table is (d, length); wanted a row for each place.", ("return table", "return table.T")),
@@ -89,6 +81,6 @@ EXERCISE = Exercise(
         Mistake("scaled", "Everything is multiplied by 1/√d; wanted plain sines and cosines.",
             ("return table", "return table / math.sqrt(d_model)")),
     ),
-    right=(mha.transformer.sinusoidal_positions, by_numbers),
+    right=(mha.transformer.sinusoidal_positions,),
     fresh=lambda: [(9, 12), (20, 4)],
 )

@@ -15,10 +15,10 @@ TABLES = {  # {h: quality of each seed}, and the target
     "one bad seed, not sorted":
         ({4: [0.99, 0.7, 0.98], 2: [0.75, 0.95, 0.6], 32: [0.96, 0.98, 0.96], 16: [0.99, 1.0, 0.99],
           8: [0.96, 0.97, 0.95]}, 0.95),
-    "more heads are worse again":
-        ({1: [0.2, 0.1, 0.3], 4: [0.97, 0.93, 0.9], 2: [0.91, 0.9, 0.9], 32: [0.5, 0.8, 0.8]}, 0.9),
     "nothing is good enough":
         ({2: [0.6, 0.79, 0.7], 1: [0.3, 0.2, 0.1], 4: [0.7, 0.6, 0.7]}, 0.8),
+    "more heads are worse again":
+        ({1: [0.2, 0.1, 0.3], 4: [0.97, 0.93, 0.9], 2: [0.91, 0.9, 0.9], 32: [0.5, 0.8, 0.8]}, 0.9),
     "a mean above, a seed below":
         ({2: [0.5, 1.0, 1.0], 1: [0.1, 0.2, 0.3], 8: [0.8, 0.85, 0.9], 4: [0.85, 1.0, 0.8],
           16: [0.82, 0.9, 0.95]}, 0.8),
@@ -42,13 +42,10 @@ EXERCISE = Exercise(
         Mistake("middle-seed", "The middle seed reaches the target; half of them may lie below. Ask the worst.",
             ("min(results[h])", "sorted(results[h])[len(results[h]) // 2]")),
         Mistake("first-seed", "Only the first seed was asked. Ask the worst.", ("min(results[h])", "results[h][0]")),
-        Mistake("above-instead-of-at-least", "An h that just reaches the target is good enough: ≥, not >.",
-            (">=", ">")),
-        Mistake("largest-h", "This is the largest h that is good enough; wanted the smallest.",
-            ("min(good", "max(good")),
+        Mistake("above-instead-of-at-least", "An h that just reaches the target is enough: ≥, not >.", (">=", ">")),
+        Mistake("largest-h", "This is the largest good h; wanted the smallest.", ("min(good", "max(good")),
         Mistake("best-h", "This is the h with the best worst seed, whatever the target; wanted the smallest that "
-            "reaches it.",
-            ("min(good, default=None)", "max(good, key=lambda h: min(results[h]), default=None)")),
+            "reaches it.", ("min(good, default=None)", "max(good, key=lambda h: min(results[h]), default=None)")),
         Mistake("first-in-the-table", "This is the first good h in the order of the table, which is not sorted.",
             ("min(good, default=None)", "next(iter(good), None)")),
         Mistake("quality-instead-of-h", "This is the quality that the chosen h reaches; wanted h itself.",

@@ -1,10 +1,10 @@
 """Exercise 9.1: how much of its weight each head puts behind the earlier copies."""
 
-import itertools
-
 import torch
 
-from mha.exercises.exercise import Exercise, Mistake, random_tensor
+from mha.exercises.compare import one_tensor
+from mha.exercises.exercise import HEADS_AVERAGED, Exercise, Mistake, random_weights
+from mha.exercises.probes import cells_used
 
 
 def induction_score(weights, tokens):
@@ -16,64 +16,19 @@ def induction_score(weights, tokens):
 
 
 def _causal(seed, h, T):
-    table = (3 * random_tensor(seed, h, T, T)).softmax(dim=-1).tril()
+    table = random_weights(seed, h, T, T).tril()
     return table / table.sum(dim=-1, keepdim=True)
 
 
-def _one_tensor(found):
-    """A list of numbers is as good as a tensor."""
-    if isinstance(found, list | tuple) and all(isinstance(x, int | float | torch.Tensor) for x in found):
-        numbers = [float(x) for x in found if not isinstance(x, torch.Tensor) or x.numel() == 1]
-        return torch.tensor(numbers) if len(numbers) == len(found) else found
-    return found
-
-
-def _loop(weights, tokens):
-    T, rows = len(tokens), []
-    for i in range(T):
-        keys = [j for j in range(1, i + 1) if tokens[j - 1] == tokens[i]]
-        if keys:
-            rows.append(weights[:, i, keys].sum(dim=-1))
-    return torch.stack(rows).mean(dim=0)
-
-
-def _shifted_queries(weights, tokens):
-    before = torch.cat([tokens.new_tensor([-1]), tokens[:-1]])  # the token before each key
-    keys = (before[None, :] == tokens[:, None]).tril()
-    return torch.einsum("hij,ij->h", weights, keys.to(weights.dtype)) / keys.any(dim=1).sum()
-
-
-def cells_used(attempt):
-    """For numbers (h,) that are linear in weights: which cells of head 0's table count, and how much."""
-    tokens, T = torch.tensor([3, 1, 3, 5, 3, 1]), 6
-    wanted = {(2, 1): 1 / 3, (4, 1): 1 / 3, (4, 3): 1 / 3, (5, 2): 1 / 3}
-    used = {}
-    for i, j in itertools.product(range(T), range(T)):
-        table = torch.zeros(2, T, T)
-        table[0, i, j] = 1
-        value = attempt.call(table, tokens)
-        if not isinstance(value, torch.Tensor) or value.shape != (2,) or value.isnan().any():
-            return None
-        if value[0]:
-            used[i, j] = value[0].item()
-    extra, missing = ([cell for cell in one if cell not in other] for one, other in ((used, wanted), (wanted, used)))
-    says = "With tokens 3 1 3 5 3 1, cell {} (query, key) "
-    if extra:
-        return "cells-too-many", says.format(extra[0]) + "counts, which should not: no earlier copy stands before it."
-    if missing:
-        return "cells-missing", says.format(missing[0]) + "does not count; an earlier copy stands before it."
-    for cell, share in wanted.items():
-        if abs(used[cell] - share) > 1e-4:
-            return "wrong-share", says.format(cell) + f"counts {used[cell]:.3f}, wanted 1/3: three tokens have a copy."
-    return None
-
+TOKENS = torch.tensor([3, 1, 3, 5, 3, 1])
 
 # fmt: off
 EXERCISE = Exercise(
-    "9.1", induction_score, difficulty=2, minutes=7, read=_one_tensor, cell="{:.3f}".format, probes=(cells_used,),
+    "9.1", induction_score, difficulty=2, minutes=7, read=one_tensor, cell="{:.3f}".format,
+    probes=(cells_used(6, TOKENS, dict.fromkeys(((2, 1), (4, 1), (4, 3), (5, 2)), 1 / 3), on="tokens 3 1 3 5 3 1"),),
     inputs=lambda: {
-        "2 heads, two copies of three tokens": (_causal(1, 2, 6), torch.tensor([4, 0, 7, 4, 0, 7])),
         "3 heads, three copies": (_causal(2, 3, 8), torch.tensor([1, 5, 1, 5, 1, 5, 1, 5])),
+        "2 heads, two copies of three tokens": (_causal(1, 2, 6), torch.tensor([4, 0, 7, 4, 0, 7])),
         "2 heads, one token twice in a row": (_causal(3, 2, 7), torch.tensor([3, 6, 6, 2, 3, 1, 6])),
         "1 head, five tokens": (_causal(6, 1, 5), torch.tensor([2, 9, 2, 9, 2])),
     },
@@ -104,10 +59,8 @@ EXERCISE = Exercise(
             ("(weights * behind).sum(dim=-1)", "((weights * behind).sum(dim=-1) / behind.sum(dim=-1).clamp(min=1))")),
         Mistake("summed", "This is a sum over queries; wanted the mean, which lies between 0 and 1.",
             ("asked].mean(", "asked].sum(")),
-        Mistake("heads-averaged", "The heads were averaged; wanted one number for each.", (".mean(dim=-1)  #",
-            ".mean()  #")),
+        Mistake("heads-averaged", HEADS_AVERAGED, (".mean(dim=-1)  #", ".mean()  #")),
     ),
-    right=(_loop, _shifted_queries),
     fresh=lambda: [
         (_causal(4, 4, 9), torch.tensor([2, 7, 1, 8, 2, 8, 1, 8, 2])),
         (_causal(5, 1, 5), torch.tensor([0, 0, 0, 0, 0])),

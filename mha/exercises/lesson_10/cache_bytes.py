@@ -1,18 +1,13 @@
 """Exercise 10.2: what a model keeps of a text, with shared heads and sliding windows."""
 
-from mha.exercises.exercise import Exercise, Mistake
+from mha.exercises.compare import whole
+from mha.exercises.exercise import GROUPS, Exercise, Mistake
 
 
 def cache_bytes(layers, num_heads, kv_heads, d_k, tokens, window_layers=0, window=0, bytes_per_number=2):
     numbers = 2 * kv_heads * d_k  # of one token in one layer: its keys and its values
     full, short = (layers - window_layers) * tokens, window_layers * min(tokens, window)
     return (full + short) * numbers * bytes_per_number
-
-
-def _whole(count):
-    """A number, also from a tensor or an array that holds one, or a float that is whole."""
-    count = count.item() if hasattr(count, "item") and getattr(count, "ndim", None) == 0 else count
-    return int(count) if isinstance(count, float) and count.is_integer() else count
 
 
 def _inputs():
@@ -61,7 +56,7 @@ def proportions(attempt):
 # fmt: off
 EXERCISE = Exercise(
     "10.2", cache_bytes, difficulty=2, minutes=6,
-    read=_whole, probes=(proportions,), inputs=_inputs,
+    read=whole, probes=(proportions,), inputs=_inputs,
     hints=(
         "First one token in one layer: how many numbers are its keys, and how many its values?",
         "Then count tokens over all layers: most keep all of them, a layer with a window no more than its window.",
@@ -73,9 +68,7 @@ EXERCISE = Exercise(
             ("2 * kv_heads", "2 * num_heads")),
         Mistake("queries-kept", "Queries are counted as well. A query is used once, when its token is new; only keys "
             "and values are asked for again.", ("2 * kv_heads", "(num_heads + 2 * kv_heads)")),
-        Mistake("how-many-share", "You count h / h_kv, how many query heads share one key head; wanted h_kv, how many "
-            "key heads there are. Both are called “groups” somewhere.",
-            ("2 * kv_heads", "2 * (num_heads // kv_heads)")),
+        Mistake("how-many-share", GROUPS, ("2 * kv_heads", "2 * (num_heads // kv_heads)")),
         Mistake("one-head", "You count one head of keys and values; there are h_kv.", ("2 * kv_heads", "2")),
         Mistake("width-missing", "A key is d_k numbers, not one.", (" * d_k", "")),
         Mistake("width-shared-out", "d_k is the width of each key head; it does not shrink when heads are shared.",
@@ -90,10 +83,8 @@ EXERCISE = Exercise(
             ("min(tokens", "max(tokens")),
         Mistake("window-layers-twice", "Layers with a window are counted twice, in full and with their window.",
             ("(layers - window_layers)", "layers")),
-        Mistake("window-layers-free", "Layers with a window are left out; they keep their window.",
-            ("full + short", "full")),
-        Mistake("bytes-ignored", "These are numbers, not bytes: bytes_per_number changes nothing.",
-            (" * bytes_per_number", "")),
+        Mistake("window-layers-free", "Layers with a window are left out; they keep it.", ("full + short", "full")),
+        Mistake("bytes-ignored", "Numbers, not bytes: bytes_per_number changes nothing.", (" * bytes_per_number", "")),
         Mistake("always-two-bytes", "Two bytes for each number, whatever bytes_per_number says.",
             (" * bytes_per_number", " * 2")),
         Mistake("bits", "These are bits; wanted bytes.", (" * bytes_per_number", " * 8 * bytes_per_number")),

@@ -35,12 +35,9 @@ EXERCISE = Exercise(
         Mistake("whole-row-repeated", "The key heads come as 0 1 0 1 …; wanted 0 0 … 1 1 …: query heads that share a "
             "key head are neighbours. Shapes are the same; Tensor.repeat copies the whole row, repeat_interleave each "
             "head in its place.", (".repeat_interleave(shared_by, dim=1)", ".repeat(1, shared_by, 1, 1)")),
-        Mistake("tokens-repeated", "The tokens were repeated, not the heads: the head axis is axis 1.",
-            ("dim=1", "dim=2")),
-        Mistake("features-repeated", "The features were repeated, not the heads: the head axis is axis 1.",
-            ("dim=1", "dim=3")),
-        Mistake("texts-repeated", "The texts were repeated, not the heads: the head axis is axis 1.",
-            ("dim=1", "dim=0")),
+        Mistake("tokens-repeated", "The tokens were repeated; the heads are axis 1.", ("dim=1", "dim=2")),
+        Mistake("features-repeated", "The features were repeated; the heads are axis 1.", ("dim=1", "dim=3")),
+        Mistake("texts-repeated", "The texts were repeated; the heads are axis 1.", ("dim=1", "dim=0")),
         Mistake("h-copies-of-each", "Each key head is there num_heads times; wanted num_heads in all, so each "
             "num_heads / h_kv times.", ("num_heads // kv.size(1)", "num_heads")),
         Mistake("as-many-as-key-heads", "Each key head is there h_kv times: that is how many there are, not how many "

@@ -16,13 +16,6 @@ def rotate(x, positions, base=10_000.0):
     return torch.stack(turned, dim=-1).flatten(-2)
 
 
-def by_complex_numbers(x, positions, base=10_000.0):
-    d_k = x.size(-1)
-    angles = torch.outer(positions.float(), base ** (-torch.arange(d_k // 2) * 2 / d_k))
-    turn = torch.polar(torch.ones_like(angles), angles)
-    return torch.view_as_real(torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous()) * turn).flatten(-2)
-
-
 def one_point(attempt):
     """What an answer does with one pair at place 1, and then how fast it turns the second of two pairs."""
     for point in ((1.0, 0.0), (0.0, 1.0)):
@@ -67,9 +60,8 @@ EXERCISE = Exercise(
     ),
     mistakes=(
         Mistake("halves-are-pairs", "You pair feature i with feature i + d_k/2. Many models do so (Llama's published "
-            "code pairs neighbours, its copy in transformers halves), but weights made for one are wrong in the "
-            "other; here neighbours are a pair.",
-            (PAIRS, "x.chunk(2, dim=-1)"), (TOGETHER, "torch.cat(turned, dim=-1)")),
+            "code pairs neighbours, its copy in transformers halves), but weights made for one are wrong in the other; "
+            "here neighbours are a pair.", (PAIRS, "x.chunk(2, dim=-1)"), (TOGETHER, "torch.cat(turned, dim=-1)")),
         Mistake("halves-cut-neighbours-put", "Pairs were cut as halves and put together as neighbours.",
             (PAIRS, "x.chunk(2, dim=-1)")),
         Mistake("not-put-back", "The turned pairs are right, but not back in their places: all first ones, then all "
@@ -85,9 +77,8 @@ EXERCISE = Exercise(
             "in, with the sine.", (TURNED, "first * cos, second * cos")),
         Mistake("overwritten", "The second feature was turned with the first one already changed. Compute both from "
             "the old pair.", (TURNED, "first * cos - second * sin, (first * cos - second * sin) * sin + second * cos")),
-        Mistake("one-rate-for-all", "Every pair turns at the same rate; it should fall from pair to pair, "
-            "base ** (-2i / d_k).",
-            ("base ** (-torch.arange(0, d_k, 2, device=x.device) / d_k)", "torch.ones(d_k // 2)")),
+        Mistake("one-rate-for-all", "Every pair turns at the same rate; it should fall from pair to pair, base ** (-2i "
+            "/ d_k).", ("base ** (-torch.arange(0, d_k, 2, device=x.device) / d_k)", "torch.ones(d_k // 2)")),
         Mistake("rates-rise", "The rates rise from pair to pair: the exponent lacks its minus.",
             ("(-torch.arange", "(torch.arange")),
         Mistake("rates-fall-too-slowly", "The exponent is −i / d_k; wanted −2i / d_k, for pair i.",
@@ -103,7 +94,7 @@ EXERCISE = Exercise(
             (TURNED, "first + sin, second + cos")),
         Mistake("nothing-turned", "x came back as it was.", (TOGETHER, "x")),
     ),
-    right=(suggested, by_complex_numbers),
+    right=(suggested,),
     fresh=lambda: [
         (random_tensor(9, 2, 6, 10), torch.arange(100, 106)),
         (random_tensor(8, 1, 2, 2), torch.tensor([1, 1])),
