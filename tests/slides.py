@@ -82,7 +82,8 @@ def is_question(text):
 
 def blocks(source):
     """(kind, text) of each piece of a markdown cell: heading, table, item, answer, question or text."""
-    for piece in re.split(r"\n\s*\n(?![^<]*</details>)", source.strip()):
+    for piece in re.findall(r"<details>.*?</details>|(?:(?!\n\s*\n)(?!<details>).)+", source.strip(), re.S):
+        piece = piece.strip()
         if piece.startswith("<details>"):
             yield "answer", piece
         elif piece.startswith("#"):
@@ -98,8 +99,9 @@ def blocks(source):
 def high(kind, text, scale=1.0):
     """About how many pixels a piece of text needs, in type so many times as large as the least."""
     if kind == "table":
-        rows = [row for row in text.split("\n") if "---" not in row]
-        return sum(16 + 30 * scale * (1 + int(len(row) * scale / 105)) for row in rows) + 16
+        rows = [row.strip("|").split("|") for row in text.split("\n") if "---" not in row]
+        letters = 88 / scale / len(rows[0])  # in a line of a cell, if all were as wide
+        return sum(scale * (16 + 30 * max(1, *(-(-len(cell) // letters) for cell in row))) for row in rows) + 16
     plain = re.sub(r"<[^>]+>|[*`]|\]\([^)]*\)", "", text)
     letters = int(WIDTH / LETTER / scale)
     return LINE * scale * sum(max(1, -(-len(line) // letters)) for line in plain.split("\n")) + 16
@@ -221,7 +223,7 @@ class Deck:
     def __init__(self, notebook, teaching=None, hints=None):
         self.teaching, self.hints = teaching or {}, hints or {}
         self.slides, self.cell, self.waiting, self.hidden = [], "", [], False
-        self.title = self.section = self.where = ""
+        self.title = self.section = self.where = self.asked = ""
         for number, cell in enumerate(notebook.cells):
             self.cell, first = cell.id, len(self.slides)
             kind = cell.metadata.get("slideshow", {}).get("slide_type", "-")
@@ -283,12 +285,13 @@ class Deck:
             elif self.hidden or text.startswith(("**Read on", "Replace the `...`")):
                 self.note(text)
             elif kind == "answer" and runs and number == len(found) - 1:
-                self.waiting.append((found[number - 1][1], text))
+                self.waiting.append((self.asked, text))
             elif kind == "answer":
                 self.answer(text)
             else:
                 if kind == "question" and self.slide.left() < 400:
                     self.begin()
+                self.asked = text
                 shown, rest = (text, "") if exercise or kind != "text" else lead(text)
                 self.write(kind, shown)
                 self.note(rest)
