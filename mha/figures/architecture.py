@@ -1,9 +1,13 @@
 """A drawing of a whole `Transformer`: its parts from bottom to top, the shapes between them, and every head."""
 
-from mha import palette
-from mha.figures.look import LABEL, Picture, heading, own_settings, runtime
+from typing import Any
+
+from mha import palette, runtime
+from mha.figures.look import LABEL, Picture, heading, own_settings
+from mha.transformer import Transformer
 
 with runtime.quiet("matplotlib"):
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.patches import FancyBboxPatch
 
@@ -11,10 +15,11 @@ LEFT, RIGHT, WIDE = 2.05, 6.6, 2.9  # the middles of the two stacks, and how wid
 
 
 @own_settings()
-def transformer(model, *, title: str, alt: str) -> Picture:
+def transformer(model: Transformer, *, title: str, alt: str) -> Picture:
     """The encoder at the left, the decoder at the right, data going up; sizes are those of the model.  A `Picture`."""
-    d, inner = model.source.symbols.embedding_dim, model.encoder[0].feed_forward[0].out_features
-    targets, h = model.read_out.out_features, model.encoder[0].attention.num_heads
+    layer: Any = model.encoder[0]
+    d, inner = model.source.symbols.embedding_dim, layer.feed_forward[0].out_features
+    targets, h = model.read_out.out_features, layer.attention.num_heads
     figure = Figure(figsize=(8.6, 7.8), layout="constrained")
     axes = figure.add_subplot()
     feed = f"feed-forward\n{d} → {inner} → {d}, each token alone"
@@ -56,7 +61,7 @@ def transformer(model, *, title: str, alt: str) -> Picture:
     return Picture(figure, alt)
 
 
-def _block(axes, x, y, name, heads=0, note="", shape=""):
+def _block(axes: Axes, x: float, y: float, name: str, heads: int = 0, note: str = "", shape: str = "") -> float:
     """A residual block from height y up: norm, the part, and ⊕, round which the stream goes.  Returns its end."""
     tall, start = (0.86 if heads else 0.56), y - 0.05
     _arrow(axes, (x, start - 0.3), (x, y + 0.22))
@@ -66,13 +71,13 @@ def _block(axes, x, y, name, heads=0, note="", shape=""):
     colour = palette.ATTENTION if heads else palette.FEED_FORWARD
     _part(axes, x, y + 0.72, "" if heads else name, colour, tall, below=y + 0.52)
     if heads:
-        look = {"fontsize": LABEL, "color": palette.ink_on(palette.ATTENTION)}
+        look: dict[str, Any] = {"fontsize": LABEL, "color": palette.ink_on(palette.ATTENTION)}
         axes.text(x, y + 0.72 + tall - 0.17, f"{name}, {note}", ha="center", va="center", **look)
         step = (WIDE - 0.14) / heads
         for head in range(heads):
             left = x - WIDE / 2 + 0.1 + step * head
             _box(axes, left, y + 0.8, step - 0.06, 0.4, palette.PAPER)
-            label = f"head {head}" if heads <= 4 else head
+            label = f"head {head}" if heads <= 4 else str(head)
             axes.text(left + step / 2 - 0.03, y + 1.0, label, ha="center", va="center", fontsize=LABEL)
     plus = y + 0.72 + tall + 0.26
     _arrow(axes, (x, y + 0.72 + tall), (x, plus - 0.11))
@@ -84,7 +89,9 @@ def _block(axes, x, y, name, heads=0, note="", shape=""):
     return plus + 0.3
 
 
-def _part(axes, x, y, name, colour, tall=0.4, below=None):
+def _part(
+    axes: Axes, x: float, y: float, name: str, colour: str, tall: float = 0.4, below: float | None = None
+) -> None:
     """A box with its name in the middle; `below` is the height from which an arrow leads into it."""
     if below is not None:
         _arrow(axes, (x, below), (x, y))
@@ -92,18 +99,18 @@ def _part(axes, x, y, name, colour, tall=0.4, below=None):
     axes.text(x, y + tall / 2, name, ha="center", va="center", fontsize=10, color=palette.ink_on(colour))
 
 
-def _box(axes, left, bottom, wide, tall, colour):
+def _box(axes: Axes, left: float, bottom: float, wide: float, tall: float, colour: str) -> None:
     look = {"facecolor": colour, "edgecolor": palette.INK, "linewidth": 0.9}
     axes.add_patch(FancyBboxPatch((left, bottom), wide, tall, boxstyle="round,pad=0,rounding_size=0.06", **look))
 
 
-def _words(axes, x, y, words, below=None):
+def _words(axes: Axes, x: float, y: float, words: str, below: float | None = None) -> None:
     if below is not None:
         _arrow(axes, (x, below), (x, y - 0.12))
     axes.text(x, y, words, ha="center", va="center", fontsize=10)
 
 
-def _frame(axes, x, bottom, top, name):
+def _frame(axes: Axes, x: float, bottom: float, top: float, name: str) -> None:
     """A dashed line round a layer, with its name along the left side."""
     look = {"facecolor": "none", "edgecolor": palette.MUTED, "linestyle": "--", "linewidth": 1}
     wide = WIDE + 0.66
@@ -113,6 +120,6 @@ def _frame(axes, x, bottom, top, name):
     axes.text(x - wide / 2 + 0.15, bottom + 0.95, name, rotation=90, ha="center", va="center", fontsize=10)
 
 
-def _arrow(axes, start, end, colour=None):
+def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str | None = None) -> None:
     look = {"arrowstyle": "-|>", "color": colour or palette.INK, "linewidth": 1.2, "shrinkA": 0, "shrinkB": 0}
     axes.annotate("", end, start, arrowprops=look)

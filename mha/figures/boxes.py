@@ -1,13 +1,15 @@
 """A tensor on its way through reshapes, drawn as boxes that say where their number comes from."""
 
 import textwrap
+from typing import Any
 
 import torch
 
-from mha import addresses, palette
-from mha.figures.look import LABEL, SMALL, Picture, heading, own_settings, runtime, sheet, width
+from mha import addresses, palette, runtime
+from mha.figures.look import LABEL, SMALL, Picture, heading, own_settings, sheet, width
 
 with runtime.quiet("matplotlib"):
+    from matplotlib.axes import Axes
     from matplotlib.patches import Rectangle
 
 
@@ -44,12 +46,12 @@ def shape_walk(steps: dict[str, torch.Tensor], d_k: int, *, title: str, alt: str
     return Picture(figure, alt)
 
 
-def _draw_boxes(axes, block, d_k, x0, y0, cell):
+def _draw_boxes(axes: Axes, block: torch.Tensor, d_k: int, x0: float, y0: float, cell: float) -> None:
     """One tensor (h, T, width) of addresses as stacked grids of labelled cells, from (x0, y0) down; cell in points."""
     for head, grid in enumerate(block.tolist()):
         top = y0 + head * (len(grid) + 0.7)
         if len(block) > 1:
-            look = {"rotation": 90, "ha": "right", "va": "center", "fontsize": SMALL}
+            look: dict[str, Any] = {"rotation": 90, "ha": "right", "va": "center", "fontsize": SMALL}
             axes.text(x0 - 0.2, top + len(grid) / 2, f"head {head}", **look)
         for y, row in enumerate(grid):
             for x, address in enumerate(row):

@@ -1,8 +1,11 @@
 """Bars and curves."""
 
-from mha import palette
+from mha import palette, runtime
 from mha.figures.look import LABEL, SMALL, Picture, drawable, heading, own_settings, sheet, width
 from mha.labels import short
+
+with runtime.quiet("matplotlib"):
+    from matplotlib.text import Annotation
 
 
 @own_settings()
@@ -31,8 +34,8 @@ def bars(rows: dict, *, title: str, alt: str = "", unit: str, numbers: str = "{:
             shade = palette.BAR if plain else palette.piece(piece, pieces.index(piece))
             axes.barh(y, value, left=left, color=shade, edgecolor=palette.PAPER, linewidth=0.8, height=0.7)
             if piece and value > point * 0.66 * SMALL * (len(piece) + 1):
-                look = {"ha": "center", "va": "center", "fontsize": SMALL, "color": palette.ink_on(shade)}
-                axes.text(left + value / 2, y, piece, **look)
+                ink = palette.ink_on(shade)
+                axes.text(left + value / 2, y, piece, ha="center", va="center", fontsize=SMALL, color=ink)
                 written.add(piece)
             left += value
         axes.text(left + 5 * point, y, ends[label], va="center", fontsize=SMALL)
@@ -95,12 +98,12 @@ def curves(
     heading(figure, title)
     figure.draw_without_rendering()  # where the names stand
     _part(names, figure.dpi / 72)
-    values = "; ".join(f"{name} {', '.join(f'{value:.2g}' for value in y)}" for name, y in lines.items())
-    at = ", ".join(f"{value:g}" for value in x)
-    return Picture(figure, alt or f"Lines of the {y_label}. {values}. These are at {at} ({x_label}).")
+    numbers = "; ".join(f"{name} {', '.join(f'{value:.2g}' for value in y)}" for name, y in lines.items())
+    where = ", ".join(f"{value:g}" for value in x)
+    return Picture(figure, alt or f"Lines of the {y_label}. {numbers}. These are at {where} ({x_label}).")
 
 
-def _part(names, dots):
+def _part(names: list[Annotation], dots: float) -> None:
     """Push names apart that would touch, upwards from the lowest; dots to a point."""
     below = float("-inf")
     for name in sorted(names, key=lambda name: name.get_window_extent().y0):

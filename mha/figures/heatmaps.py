@@ -3,10 +3,11 @@
 import math
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
-from mha import palette
+from mha import palette, runtime
 from mha.figures.look import (
     LABEL,
     SMALL,
@@ -15,14 +16,16 @@ from mha.figures.look import (
     drawable,
     heading,
     own_settings,
-    runtime,
     sheet,
     width,
 )
 from mha.labels import short
 
 with runtime.quiet("matplotlib"):
-    from matplotlib.colors import LogNorm, Normalize, to_hex
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap, LogNorm, Normalize, to_hex
+    from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
 
 @own_settings()
@@ -114,7 +117,7 @@ def differences(values: torch.Tensor, rows: Sequence[str], columns: Sequence[str
     return Picture(figure, alt)
 
 
-def _largest(values, rows, columns, numbers):
+def _largest(values: torch.Tensor, rows: Sequence[str], columns: Sequence[str], numbers: str | None) -> str:
     """The largest number of each row in words, with all the columns that have it."""
     found = []
     for row, line in zip(rows, values, strict=True):
@@ -124,12 +127,12 @@ def _largest(values, rows, columns, numbers):
     return "; ".join(found)
 
 
-def _inches(rows, font=LABEL):
+def _inches(rows: Sequence[str], font: float = LABEL) -> float:
     """How wide the labels of the rows are."""
     return 0.62 * font / 72 * max(len(short(token, 24)) for token in rows)
 
 
-def _table(values):
+def _table(values: torch.Tensor) -> torch.Tensor:
     values = torch.as_tensor(values).detach().float().cpu()
     if values.dim() != 2:
         raise ValueError(
@@ -138,7 +141,18 @@ def _table(values):
     return values
 
 
-def _draw_table(axes, values, rows, columns, norm, colours, numbers, size, font=LABEL, texts=None):
+def _draw_table(
+    axes: Axes,
+    values: torch.Tensor,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    norm: Normalize,
+    colours: Colormap,
+    numbers: str | None,
+    size: tuple[float, float],
+    font: float = LABEL,
+    texts: list[list[str]] | None = None,
+) -> AxesImage:
     """One table on the axes, `size` inches across and down: tokens on both sides, a cell's number white on dark."""
     image = axes.imshow(values.numpy(), cmap=colours, norm=norm, aspect="auto")
     rows = drawable(short(token, 24) for token in rows)
@@ -161,7 +175,7 @@ def _draw_table(axes, values, rows, columns, norm, colours, numbers, size, font=
         axes.grid(which="minor", color=palette.PAPER, linewidth=1)
         axes.tick_params(which="minor", length=0)
     if numbers or texts:
-        words = texts or [[numbers.format(value) for value in row] for row in values.tolist()]
+        words = texts or [[(numbers or "").format(value) for value in row] for row in values.tolist()]
         longest = max(len(line) for row in words for cell in row for line in cell.split("\n"))
         font = min(font - 1, font * across / (0.6 * longest + 0.1))
         for t, row in enumerate(values.tolist()):
@@ -171,7 +185,7 @@ def _draw_table(axes, values, rows, columns, norm, colours, numbers, size, font=
     return image
 
 
-def _scale(figure, image, axes, label, tall, **look):
+def _scale(figure: Figure, image: AxesImage, axes: Any, label: str, tall: float, **look: Any) -> None:
     """The colour scale with its label, broken where the bar, `tall` inches high, is too short for it."""
     letters = max(8, int(72 * tall / (0.6 * LABEL)))
     bar = figure.colorbar(image, ax=axes, label=textwrap.fill(label, letters), **look)

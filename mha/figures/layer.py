@@ -1,13 +1,15 @@
 """Drawings of what happens inside one attention layer: one cell of the scores, and the whole way of a text."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
-from mha import palette
-from mha.figures.look import LABEL, SMALL, Picture, colour_map, drawable, heading, own_settings, runtime, sheet, width
+from mha import palette, runtime
+from mha.figures.look import LABEL, SMALL, Picture, colour_map, drawable, heading, own_settings, sheet, width
 
 with runtime.quiet("matplotlib"):
+    from matplotlib.axes import Axes
     from matplotlib.patches import Rectangle
 
 STAGES = (  # each step in words, as lesson 03 writes it, and the shape that it makes
@@ -56,7 +58,8 @@ def attention_layer(num_heads: int, *, code: bool = False, title: str, alt: str 
     _line(axes, (MIDDLE, 6), (MIDDLE, 7), palette.INK)
 
     lines = [line if code else words for words, line, _ in STAGES]
-    look = {"family": "monospace" if code else None, "fontsize": _fitting(max(lines, key=len), 3.6, LABEL)}
+    size = _fitting(max(lines, key=len), 3.6, LABEL)
+    look: dict[str, Any] = {"family": "monospace" if code else None, "fontsize": size}
     for number, (line, (_, _, shape)) in enumerate(zip(lines, STAGES, strict=True)):
         axes.text(6.35, DOWN * number, line, va="center", **look)
         _line(axes, (6.5, number), (6.5, number + 1), palette.MUTED)
@@ -69,7 +72,7 @@ def attention_layer(num_heads: int, *, code: bool = False, title: str, alt: str 
     return Picture(figure, alt or f"A drawing from top to bottom, with {num_heads} heads side by side: {steps}.")
 
 
-def _box(axes, x, number, wide, colour, words):
+def _box(axes: Axes, x: float, number: float, wide: float, colour: str, words: str) -> None:
     """A box in the middle of this step, with its name."""
     look = {"facecolor": colour, "edgecolor": palette.PAPER, "linewidth": 0.8, "zorder": 3}
     axes.add_patch(Rectangle((x - wide / 2, DOWN * number - TALL / 2), wide, TALL, **look))
@@ -77,19 +80,19 @@ def _box(axes, x, number, wide, colour, words):
     axes.text(x, DOWN * number, words, ha="center", va="center", **look)
 
 
-def _fitting(words, wide, largest=SMALL):
+def _fitting(words: str, wide: float, largest: float = SMALL) -> float:
     """The points at which these words fit into so much of the drawing, which is 10 wide."""
     return min(largest, 72 * wide * width() / 10 / (0.62 * len(words)))
 
 
-def _line(axes, start, end, colour):
+def _line(axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str) -> None:
     """An arrow from the lower edge of a box to the upper edge of another: (x, number of the step) of both."""
     (x, above), (to, below) = start, end
     look = {"arrowstyle": "-|>", "color": colour, "linewidth": 1, "mutation_scale": 7, "shrinkA": 0, "shrinkB": 0}
     axes.annotate("", (to, DOWN * below - TALL / 2), (x, DOWN * above + TALL / 2), arrowprops=look)
 
 
-def _table(axes, x, number, wide, head):
+def _table(axes: Axes, x: float, number: float, wide: float, head: int) -> None:
     """A table of weights, as a sign: each head's tokens look that many places back."""
     tokens = torch.arange(6)
     weights = (-1.2 * (tokens[:, None] - tokens - head).abs()).float().softmax(dim=-1)
@@ -100,7 +103,9 @@ def _table(axes, x, number, wide, head):
 
 
 @own_settings()
-def one_score(q, k, tokens: Sequence[str], query: int, key: int, *, title: str, alt: str = "") -> Picture:
+def one_score(
+    q: torch.Tensor, k: torch.Tensor, tokens: Sequence[str], query: int, key: int, *, title: str, alt: str = ""
+) -> Picture:
     """One cell of q @ k.T: the row of this query in q meets the column of this key in k.T.  q, k (T, d_k)."""
     q, k, names, (T, d_k) = q.detach().cpu(), k.detach().cpu(), drawable(tokens), q.shape
     gap, at_k, at_scores = 1.8, d_k + 1.8, d_k + T + 3.6
@@ -121,10 +126,19 @@ def one_score(q, k, tokens: Sequence[str], query: int, key: int, *, title: str, 
     return Picture(figure, alt or f"{words}, {q[query] @ k[key]:.0f}.")
 
 
-def _numbers(axes, values, left, name, colour, chosen, rows=(), columns=()):
+def _numbers(
+    axes: Axes,
+    values: torch.Tensor,
+    left: float,
+    name: str,
+    colour: str,
+    chosen: Callable[[int, int], bool],
+    rows: Sequence[str] = (),
+    columns: Sequence[str] = (),
+) -> None:
     """A grid of numbers from this place on; those that are chosen have the colour, the others none."""
     down, across = values.shape
-    look = {"fontsize": SMALL, "va": "center"}
+    look: dict[str, Any] = {"fontsize": SMALL, "va": "center"}
     for t, row in enumerate(values.tolist()):
         for s, number in enumerate(row):
             shade = colour if chosen(t, s) else palette.PAPER

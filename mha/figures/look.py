@@ -8,6 +8,7 @@ the page is as wide as before, and all type and lines on it are larger by one fa
 import base64
 import io
 import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from PIL import Image
@@ -57,7 +58,7 @@ def settings() -> dict:
 
 
 @contextmanager
-def own_settings():
+def own_settings() -> Iterator[None]:
     """Inside, matplotlib draws as the course does, whatever style the user chose."""
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
@@ -75,7 +76,7 @@ def sheet(wide: float, tall: float) -> Figure:
     return Figure(figsize=(min(wide, width()), tall), layout="constrained")
 
 
-def heading(figure, words: str):
+def heading(figure: Figure, words: str) -> None:
     """Write what to see above the whole picture, from its left edge, in as many lines as it needs."""
     title, room = figure.suptitle(words, x=0.01, ha="left", fontsize=TITLE), 0.98 * figure.bbox.width
     letters = len(words)
@@ -84,12 +85,12 @@ def heading(figure, words: str):
         title.set_text(textwrap.fill(words, letters))
 
 
-def colour_map(stops):
+def colour_map(stops: Sequence[str]) -> LinearSegmentedColormap:
     """A matplotlib colour map through these colours."""
     return LinearSegmentedColormap.from_list("mha", stops)
 
 
-def drawable(tokens) -> list[str]:
+def drawable(tokens: Iterable[object]) -> list[str]:
     """Tokens as text that shows, with the number of each sign that matplotlib's own letters lack; "" stays bare."""
     known = get_font(findfont("DejaVu Sans")).get_char_index
     shown = [printable([token])[0] if token else "" for token in tokens]
@@ -100,14 +101,14 @@ class Picture:
     """A finished figure: `png` (bytes) and `alt` (what it shows, beyond its title), shown together."""
 
     @own_settings()
-    def __init__(self, figure: Figure, alt: str):
+    def __init__(self, figure: Figure, alt: str) -> None:
         drawn, file = io.BytesIO(), io.BytesIO()
         figure.savefig(drawn, format="png", dpi=DOTS * runtime.look.scale, bbox_inches="tight")
         colours = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)  # a third of the bytes
         colours.save(file, "png", optimize=True)
         self.png, self.alt = file.getvalue(), alt
 
-    def _ipython_display_(self):
+    def _ipython_display_(self) -> None:
         from IPython.display import display
 
         data = {"image/png": base64.b64encode(self.png).decode(), "text/plain": self.alt}
@@ -115,5 +116,5 @@ class Picture:
         # Most viewers drop an image's alt text; these lines they keep, and none needs to be broken inside a word.
         print(textwrap.fill(f"In words: {self.alt}", 90, break_long_words=False, break_on_hyphens=False))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return self.alt

@@ -1,6 +1,7 @@
 """The cache of a conversation: a model as it is published, beside one whose layers, heads and width you choose."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from ipywidgets import SelectionSlider
 
@@ -27,10 +28,10 @@ class Costs:
 class ConversationCache(View):
     """A model of the list, tokens, and sliders that it sets: bytes of keys and values."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.models = {model.model: model for model in read_models() if model.kind == "decoder"}
 
-        def offered(name):
+        def offered(name: str) -> list[int]:
             return sorted({getattr(model, name) for model in self.models.values()})
 
         controls = {
@@ -43,14 +44,14 @@ class ConversationCache(View):
         controls["model"].observe(self._set, names="value")
         super().__init__("conversation_cache", controls)
 
-    def _set(self, change):
+    def _set(self, change: dict[str, Any]) -> None:
         """The sliders, to the sizes of the model."""
         paused, self.paused = self.paused, True  # no drawing between the moves
         for name in ("layers", "kv_heads", "d_k"):
             self.controls[name].value = getattr(self.models[change["new"]], name)
         self.paused = paused
 
-    def _state(self, model, tokens, layers, kv_heads, d_k):
+    def _state(self, model: str, tokens: int, layers: int, kv_heads: int, d_k: int) -> Costs:
         published = self.models[model].cache_bytes(tokens)
         chosen = cache_bytes(layers, kv_heads, d_k, tokens)
         labels = (f"{model}, as published", f"{layers} layers, {kv_heads} key heads of {d_k}")
@@ -58,7 +59,7 @@ class ConversationCache(View):
         fits = f"{GPU // chosen:,} such conversations fit into 80 GiB, beside nothing else"
         return Costs(published, chosen, labels, title, fits)
 
-    def _picture(self, state):
+    def _picture(self, state: Costs) -> svg.Drawing:
         parts, most = [svg.text(10, 24, state.title, 15)], max(state.published, state.chosen)
         rows = zip(state.labels, (state.published, state.chosen), (palette.MUTED, palette.BAR), strict=True)
         for number, (label, size, shade) in enumerate(rows):
@@ -68,11 +69,11 @@ class ConversationCache(View):
         parts.append(svg.text(10, 188, f"As chosen, {state.fits}."))
         return parts, 730, 200, f"{state.title}; {state.fits}"
 
-    def _table(self, state):
+    def _table(self, state: Costs) -> str:
         rows = zip(state.labels, (state.published, state.chosen), strict=True)
         return "\n".join([state.title, *(f"{label:40} {size:>18,} bytes" for label, size in rows), state.fits])
 
-    def _still(self, state):
+    def _still(self, state: Costs) -> figures.Picture:
         rows = {label: size / 2**30 for label, size in zip(state.labels, (state.published, state.chosen), strict=True)}
         alt = f"Two bars. {state.title}; {state.fits}."
         return figures.bars(
@@ -80,5 +81,5 @@ class ConversationCache(View):
         )
 
 
-def _size(count):
+def _size(count: int) -> str:
     return f"{count / 2**30:,.2f} GiB" if count >= 2**28 else f"{count / 2**20:,.1f} MiB"

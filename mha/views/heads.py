@@ -1,10 +1,12 @@
 """All heads of a layer at once, one of them large, one row of it as bars."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
-from ipywidgets import Checkbox, IntSlider, SelectionSlider
+from ipywidgets import Checkbox, IntSlider, SelectionSlider, Widget
 
 from mha import figures
 from mha.checks import check_counts, layer_weights
@@ -36,7 +38,14 @@ class Shown:
 class Heads(View):
     """The heads of one layer or several.  `mha.explore.heads` says what it takes."""
 
-    def __init__(self, weights, tokens, key_tokens=None, layer_names=None, batch=None):
+    def __init__(
+        self,
+        weights: Any,
+        tokens: Sequence[str],
+        key_tokens: Sequence[str] | None = None,
+        layer_names: Sequence[str] | None = None,
+        batch: int | None = None,
+    ) -> None:
         self.layers = [layer_weights(layer, batch) for layer in (weights if _is_per_layer(weights) else [weights])]
         self.tokens = printable(tokens)
         self.keys = self.tokens if key_tokens is None else printable(key_tokens)
@@ -48,7 +57,7 @@ class Heads(View):
             raise ValueError(f"layer_names has {len(self.names)} names for {count} layers: give one for each")
         super().__init__("heads", self._controls())
 
-    def _controls(self):
+    def _controls(self) -> dict[str, Widget]:
         last = min(len(layer) for layer in self.layers) - 1
         controls = {
             "layer": SelectionSlider(options=numbered(self.names), description="Layer"),
@@ -62,7 +71,7 @@ class Heads(View):
         controls["layer"].layout.display = "none" if len(self.layers) == 1 else ""
         controls["hide"].layout.display = "" if SPECIAL & {*self.tokens, *self.keys} else "none"
 
-        def enable(_change=None):  # a control that would do nothing is grey
+        def enable(_change: object = None) -> None:  # a control that would do nothing is grey
             show = controls["show"].value
             controls["head"].disabled = show in ("average", "maximum")
             controls["other"].disabled, controls["lines"].disabled = show != "difference", show == "difference"
@@ -71,7 +80,7 @@ class Heads(View):
         enable()
         return controls
 
-    def _state(self, layer, head, query, show, other, lines, hide):
+    def _state(self, layer: int, head: int, query: int, show: str, other: int, lines: bool, hide: bool) -> Shown:
         t = [i for i, token in enumerate(self.tokens) if not (hide and token in SPECIAL)]
         s = [i for i, token in enumerate(self.keys) if not (hide and token in SPECIAL)]
         if not t or not s:
@@ -94,10 +103,10 @@ class Heads(View):
         title = (f"{name}, " if name else "") + title
         title += ", special tokens hidden and rows renormalised" if hide else ""
         rows, columns, signed = [self.tokens[i] for i in t], [self.keys[i] for i in s], show == "difference"
-        head = head if show in ("one head", "difference") else None
-        return Shown(maps, large, rows, columns, row, title, said, head, signed, lines and not signed, name, hide)
+        chosen = head if show in ("one head", "difference") else None
+        return Shown(maps, large, rows, columns, row, title, said, chosen, signed, lines and not signed, name, hide)
 
-    def _picture(self, state):
+    def _picture(self, state: Shown) -> svg.Drawing:
         parts, y = svg.heads_panel(state.maps, state.head)
         what = 10, y + 30, state.large, state.rows, state.columns, state.row
         panel, end = svg.lines_panel(*what) if state.lines else svg.map_panel(*what, state.signed)
@@ -106,7 +115,7 @@ class Heads(View):
         words = f"{state.title}; {state.said}: {most(state.large[state.row], state.columns)}"
         return parts, 900, max(end, bars_end) + 10, words
 
-    def _table(self, state):
+    def _table(self, state: Shown) -> str:
         width = max(6, *map(len, state.rows), *map(len, state.columns)) + 1
         lines = [f"{state.title}; rows are queries, columns are keys"]
         lines.append(" " * width + "".join(f"{key:>{width}}" for key in state.columns))
@@ -114,7 +123,7 @@ class Heads(View):
             lines.append(f"{token:<{width}}" + "".join(f"{weight:{width}.2f}" for weight in line))
         return "\n".join(lines)
 
-    def _still(self, state):
+    def _still(self, state: Shown) -> figures.Picture:
         maps, rows, columns = state.maps, state.rows, state.columns
         hidden = "; special tokens hidden" if state.hidden else ""
         habits = "; ".join(f"head {head} {_habit(weights, rows, columns)}" for head, weights in enumerate(maps))
@@ -124,7 +133,7 @@ class Heads(View):
         return figures.head_grid(torch.tensor(maps), rows, columns, title=title, alt=alt)
 
 
-def _habit(weights, rows, columns):
+def _habit(weights: np.ndarray, rows: list[str], columns: list[str]) -> str:
     """Where most of one head's weight lies on average: on one key, or on one place seen from the query."""
     labels = [f"on “{key}”" if columns.count(key) == 1 else f"on “{key}” (key {s})" for s, key in enumerate(columns)]
     shares = dict(zip(labels, weights.mean(axis=0), strict=True))
@@ -135,7 +144,7 @@ def _habit(weights, rows, columns):
     return f"{best} {shares[best]:.2f}"
 
 
-def _is_per_layer(weights):
+def _is_per_layer(weights: Any) -> bool:
     """Whether this is a list of layers, and not one layer written as nested lists."""
     if isinstance(weights, (list, tuple)) and not weights:
         raise ValueError("weights are an empty list, wanted one table (h, T, S) for each layer: was the model run?")

@@ -1,6 +1,7 @@
 """What a mask leaves of one row."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from ipywidgets import Checkbox, SelectionSlider
@@ -14,7 +15,7 @@ from mha.views.view import numbered
 class Mask(RowView):
     """One row of attention while you hide keys: what is left stays a distribution; hide all, and it is zero."""
 
-    def __init__(self, q=None, k=None, tokens: Sequence[str] = SENTENCE):
+    def __init__(self, q: Any = None, k: Any = None, tokens: Sequence[str] = SENTENCE) -> None:
         draws = torch.Generator().manual_seed(0)
         if (q is None) != (k is None):
             raise ValueError("mask() takes both q and k, or neither: their scores make the row")
@@ -28,7 +29,7 @@ class Mask(RowView):
         controls |= {f"hide{s}": Checkbox(description=f"hide {t}", indent=False) for s, t in enumerate(tokens)}
         super().__init__("mask", controls)
 
-    def _state(self, query, **hidden):
+    def _state(self, query: int, **hidden: bool) -> Row:
         tokens, seen = self.tokens, ~torch.tensor(list(hidden.values()))
         row = scaled_dot_product_attention(self.q[query : query + 1], self.k, self.k, seen[None])[1][0].numpy()
         names = [token if sees else f"{token} (hidden)" for token, sees in zip(tokens, seen.tolist(), strict=True)]

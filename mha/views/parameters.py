@@ -1,6 +1,7 @@
 """Parameters and tables of a stack: the bar that h does not move, and the tables of weights that it does."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from ipywidgets import Checkbox, IntSlider, SelectionSlider
 
@@ -27,7 +28,7 @@ class Budget:
 class ParameterBudget(View):
     """d, h, layers, biases and vocabulary against parameters and bytes."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         controls = {
             "d_model": SelectionSlider(options=[32, 64, 128, 256, 512, 768, 1024], value=512, description="d"),
             "heads": SelectionSlider(options=_offered(512), value=8, description="Heads h"),
@@ -39,7 +40,7 @@ class ParameterBudget(View):
         controls["d_model"].observe(self._offer, names="value")
         super().__init__("parameter_budget", controls)
 
-    def _offer(self, change):
+    def _offer(self, change: dict[str, Any]) -> None:
         """Only heads that divide the new d; the one chosen stays where it does."""
         heads = self.controls["heads"]
         allowed, held = _offered(change["new"]), heads.value
@@ -48,23 +49,23 @@ class ParameterBudget(View):
         heads.value = held if held in allowed else max(h for h in allowed if h <= held)
         self.paused = False
 
-    def choices(self):
+    def choices(self) -> dict[str, list[tuple[str, Any]]]:
         """What each control offers; of heads those of any d."""
         offered = super().choices()
         heads = sorted({h for _, d_model in offered["d_model"] for h in _offered(d_model)})
         return offered | {"heads": [(str(h), h) for h in heads]}
 
-    def _fits(self, d_model, heads, **_others):
-        return heads in _offered(d_model)
+    def _fits(self, **values: Any) -> bool:
+        return values["heads"] in _offered(values["d_model"])
 
-    def _state(self, d_model, heads, layers, vocabulary, tokens, bias):
+    def _state(self, d_model: int, heads: int, layers: int, vocabulary: int, tokens: int, bias: bool) -> Budget:
         pieces = stack_parameters(layers, d_model, heads, bias=bias, vocabulary=vocabulary)
         now, most = (layers * table_bytes(h, tokens) / 2**20 for h in (heads, max(_offered(d_model))))
         title = f"{sum(pieces.values()):,} parameters with any h"
         memory = f"{now:,.1f} MiB of attention weights with h = {heads}, T = {tokens}"
         return Budget(d_model, heads, pieces, now, most, title, memory)
 
-    def _picture(self, state):
+    def _picture(self, state: Budget) -> svg.Drawing:
         parts, x, full = [svg.text(10, 24, state.title, 15), svg.cell(10, 34, 700, 40, palette.PAPER)], 10.0, 10_000
         while full < sum(state.pieces.values()):
             full *= 10
@@ -80,11 +81,11 @@ class ParameterBudget(View):
         parts.append(svg.text(10, 208, most))
         return parts, 760, 220, f"{state.title}; {state.memory}"
 
-    def _table(self, state):
+    def _table(self, state: Budget) -> str:
         pieces = (f"{piece:13} {count:>14,}" for piece, count in state.pieces.items())
         return "\n".join([state.title, *pieces, state.memory])
 
-    def _still(self, state):
+    def _still(self, state: Budget) -> figures.Picture:
         heads = dict.fromkeys((1, state.heads, max(_offered(state.d_model))))
         rows = {f"h = {h}": state.pieces for h in heads}
         alt = f"Equal bars for {', '.join(rows)}: {state.title}; {state.memory}."
@@ -92,6 +93,6 @@ class ParameterBudget(View):
         return figures.bars(rows, unit="parameters", title=title, alt=alt)
 
 
-def _offered(d_model):
+def _offered(d_model: int) -> list[int]:
     """Head counts to choose from: those that divide d, as far as 64."""
     return [h for h in allowed_heads(d_model) if h <= 64]

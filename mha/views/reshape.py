@@ -32,7 +32,7 @@ class Stage:
 class Reshape(View):
     """Addresses, step by step.  `mha.explore.reshape` says which sizes it takes."""
 
-    def __init__(self, T=6, h=2, d_k=4):
+    def __init__(self, T: int = 6, h: int = 2, d_k: int = 4) -> None:
         self.T, self.h, self.d_k = whole(T, "T"), whole(h, "h"), whole(d_k, "d_k")
         if min(self.T, self.h, self.d_k) < 1 or max(self.T, self.h) * (2 * self.d_k + 1) > 64:
             sizes = f"T={T}, h={h}, d_k={d_k}"
@@ -45,7 +45,7 @@ class Reshape(View):
         }
         super().__init__("reshape", controls)
 
-    def _state(self, path, step):
+    def _state(self, path: str, step: int) -> Stage:
         T, h, d_k = self.T, self.h, self.d_k
         shapes = {"view(T, h, d_k)": (T, h, d_k), "view(h, T, d_k)": (h, T, d_k), "reshape(T, d)": (T, h * d_k)}
         now, call, grids = addresses.make(T, h * d_k), "q = x W_Q", ""
@@ -57,18 +57,18 @@ class Reshape(View):
         title = f"{path}. Step {step}, {STEPS[step]}: {call or 'forgotten'} → shape {tuple(now.shape)}"
         return Stage(path, now, grids, title, _verdict(now, step))
 
-    def _picture(self, state):
+    def _picture(self, state: Stage) -> svg.Drawing:
         blocks = state.now[None] if state.now.dim() == 2 else state.now  # one grid for each step along the first axis
         parts, _ = svg.boxes_panel(20, 50, blocks, self.d_k, "" if state.now.dim() == 2 else state.grids)
         end = 50 + 30 * max(self.T, self.h)
         parts += [svg.text(10, 24, state.title, 15), svg.text(10, end + 46, state.said, 15)]
         return parts, 780, end + 60, f"{state.title}. {state.said}"
 
-    def _table(self, state):
+    def _table(self, state: Stage) -> str:
         rows = [" ".join(map(addresses.label, row)) for row in state.now.flatten(0, -2).tolist()]
         return "\n".join([state.title, *rows, state.said])
 
-    def _still(self, state):
+    def _still(self, state: Stage) -> figures.Picture:
         path = state.path
         start, heads, split, merged = (self.state(path=path, step=step) for step in (0, 3, 2, 5))
         stages = {"q": start.now, "in heads": heads.now, "merged": merged.now}
@@ -76,7 +76,7 @@ class Reshape(View):
         return figures.shape_walk(stages, self.d_k, title=f"Split into heads and merged again: {path}", alt=alt)
 
 
-def _verdict(now, step):
+def _verdict(now: torch.Tensor, step: int) -> str:
     """What to see in this step."""
     if step in (2, 3):
         simple = " Here each looks at itself alone, to keep the addresses readable." if step == 3 else ""
@@ -86,5 +86,5 @@ def _verdict(now, step):
     return "Numbers are token.feature; the colour is the head that a feature belongs to."
 
 
-def _tokens_in(part):
+def _tokens_in(part: torch.Tensor) -> str:
     return ", ".join(map(str, addresses.tokens(part)))

@@ -23,7 +23,7 @@ class Scaled(Row):
 class SoftmaxScale(RowView):
     """One query and eight keys of random numbers.  Its still shows both rows: the tick is what there is to see."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         draws = torch.Generator().manual_seed(2)
         self.q, self.k = torch.randn(512, generator=draws), torch.randn(8, 512, generator=draws)
         controls = {
@@ -32,14 +32,14 @@ class SoftmaxScale(RowView):
         }
         super().__init__("softmax_scale", controls)
 
-    def _state(self, d_k, scaled):
+    def _state(self, d_k: int, scaled: bool) -> Scaled:
         scores = self.k[:, :d_k] @ self.q[:d_k]
         both = torch.stack([scores, scores / d_k**0.5]).softmax(dim=-1).numpy()
         row = both[int(scaled)]
         title = f"d_k = {d_k}, {WAYS[int(scaled)]}: the largest weight is {row.max():.2f}"
         return Scaled(row, [f"key {s}" for s in range(8)], title, d_k, both)
 
-    def _still(self, state):
+    def _still(self, state: Scaled) -> figures.Picture:  # type: ignore[override]  # its states are all Scaled
         plain, divided = state.both.max(axis=1)
         shares = (", ".join(f"{share:.2f}" for share in row) for row in state.both)
         told = "; ".join(f"{way} {row}" for way, row in zip(WAYS, shares, strict=True))

@@ -7,18 +7,23 @@ cannot get into each other's way.  Each `…_panel` returns its parts and the y 
 import base64
 import io
 import math
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from html import escape
 
 import numpy as np
 from PIL import Image
+from torch import Tensor
 
 from mha import addresses, palette, runtime
 from mha.labels import short
 
+Drawing = tuple[Iterable[str], float, float, str]  # what `document` takes: parts, width, height, words
+Panel = tuple[list[str], float]  # parts, and the y at which they end
+
 
 @cache
-def _ramp(stops):
+def _ramp(stops: tuple[str, ...]) -> np.ndarray:
     """256 colours (256, 3) through these stops."""
     colours = np.array([[int(stop[i : i + 2], 16) for i in (1, 3, 5)] for stop in stops])
     x = np.linspace(0, len(stops) - 1, 256)
@@ -26,28 +31,28 @@ def _ramp(stops):
     return np.stack(channels, axis=1).round().astype(np.uint8)
 
 
-def ramp(signed=False):
+def ramp(signed: bool = False) -> np.ndarray:
     """256 colours (256, 3) for values from 0 (signed: −1) to 1."""
     return _ramp(palette.DIFFERENCES if signed else palette.WEIGHTS)
 
 
 @cache
-def _hex(stops):
+def _hex(stops: tuple[str, ...]) -> tuple[list[str], list[str]]:
     shades = [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in _ramp(stops)]
     return shades, [palette.ink_on(shade) for shade in shades]
 
 
-def shades(signed=False):
+def shades(signed: bool = False) -> tuple[list[str], list[str]]:
     """The same 256 colours as text, and for each the ink of words on it."""
     return _hex(palette.DIFFERENCES if signed else palette.WEIGHTS)
 
 
-def levels(values, signed=False):
+def levels(values: np.ndarray, signed: bool = False) -> np.ndarray:
     """Where values from 0 (signed: −1) to 1 stand on the ramp, 0 to 255."""
     return np.clip(255 * ((values + 1) / 2 if signed else values) + 0.5, 0, 255).astype(int)
 
 
-def document(parts, width, height, words):
+def document(parts: Iterable[str], width: float, height: float, words: str) -> str:
     """One drawing: a page of this size with these parts, and what it shows in words."""
     page, shown = palette.PAPER, width * runtime.look.scale
     return (
@@ -57,16 +62,18 @@ def document(parts, width, height, words):
     )
 
 
-def text(x, y, words, size=13, anchor="start", more=""):
+def text(x: float, y: float, words: str, size: float = 13, anchor: str = "start", more: str = "") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:.0f}" text-anchor="{anchor}"{more}>{escape(words)}</text>'
 
 
-def frame(x, y, w, h, colour, width=3):
+def frame(x: float, y: float, w: float, h: float, colour: str, width: float = 3) -> str:
     place = f'x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}"'
     return f'<rect {place} fill="none" stroke="{colour}" stroke-width="{width}"/>'
 
 
-def cell(x, y, w, h, fill, words="", hover="", ink=None):
+def cell(
+    x: float, y: float, w: float, h: float, fill: str, words: str = "", hover: str = "", ink: str | None = None
+) -> str:
     """A box with words in it, in the ink that reads best unless given, and more words on hover."""
     hover = f"<title>{escape(hover)}</title>" if hover else ""
     place = f'x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}"'
@@ -75,7 +82,7 @@ def cell(x, y, w, h, fill, words="", hover="", ink=None):
     return box + (text(x + w / 2, y + h / 2 + 4, words, 12, "middle", look) if words else "")
 
 
-def raster(x, y, w, h, values, signed=False, hover=""):
+def raster(x: float, y: float, w: float, h: float, values: np.ndarray, signed: bool = False, hover: str = "") -> str:
     """A table of numbers as one picture, a pixel to a cell, however many cells."""
     file = io.BytesIO()
     Image.fromarray(ramp(signed)[levels(values, signed)]).save(file, "png", compress_level=1)
@@ -85,14 +92,14 @@ def raster(x, y, w, h, values, signed=False, hover=""):
     return f"{picture}<title>{escape(hover)}</title></image>{frame(x, y, w, h, palette.FAINT, 1)}"
 
 
-def legend(x, y, signed=False):
+def legend(x: float, y: float, signed: bool = False) -> list[str]:
     """The colour scale, from 0 (signed: −1) to 1."""
     steps = [cell(x + 12 * i, y, 12, 12, shades(signed)[0][round(i * 255 / 10)]) for i in range(11)]
     low = "-1" if signed else "0"
     return [text(x - 6, y + 11, low, 12, "end"), *steps, text(x + 138, y + 11, "1", 12)]
 
 
-def heads_panel(maps, chosen=None, across=12, size=66):
+def heads_panel(maps: np.ndarray, chosen: int | None = None, across: int = 12, size: int = 66) -> Panel:
     """All heads, small, in rows of twelve; the chosen one framed and marked."""
     parts = []
     for head, values in enumerate(maps):
@@ -105,7 +112,15 @@ def heads_panel(maps, chosen=None, across=12, size=66):
     return parts, 6 + math.ceil(len(maps) / across) * (size + 24)
 
 
-def map_panel(x, y, values, rows, columns, chosen, signed=False):
+def map_panel(
+    x: float,
+    y: float,
+    values: np.ndarray,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    chosen: int,
+    signed: bool = False,
+) -> Panel:
     """One table, tokens on both sides, the chosen row framed; cells carry their numbers where there is room."""
     T, S = values.shape
     size = min(44.0, 400 / max(T, S))
@@ -129,7 +144,15 @@ def map_panel(x, y, values, rows, columns, chosen, signed=False):
     return parts, top + size * T
 
 
-def _cells(left, top, size, values, rows, columns, signed):
+def _cells(
+    left: float,
+    top: float,
+    size: float,
+    values: np.ndarray,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    signed: bool,
+) -> Iterator[str]:
     fills, inks = shades(signed)
     for t, line in enumerate(levels(values, signed).tolist()):
         for s, level in enumerate(line):
@@ -139,7 +162,9 @@ def _cells(left, top, size, values, rows, columns, signed):
             yield cell(left + size * s, top + size * t, size, size, fills[level], words, hover, inks[level])
 
 
-def lines_panel(x, y, values, rows, columns, chosen):
+def lines_panel(
+    x: float, y: float, values: np.ndarray, rows: Sequence[str], columns: Sequence[str], chosen: int
+) -> Panel:
     """One table as lines from queries to keys, as opaque as the weight; the chosen query's are thick."""
     step = min(24.0, 480 / max(values.shape))
     font = min(13, step)
@@ -154,7 +179,9 @@ def lines_panel(x, y, values, rows, columns, chosen):
     return parts, y + 30 + step * max(values.shape)
 
 
-def bars_panel(x, y, row, names, title, signed=False, most=20):
+def bars_panel(
+    x: float, y: float, row: np.ndarray, names: Sequence[str], title: str, signed: bool = False, most: int = 20
+) -> Panel:
     """A row of weights as bars, each with its name and its number; of a long row the `most` largest, in order."""
     largest = sorted(np.argsort(-np.abs(row), kind="stable")[:most].tolist())
     title = title if len(row) <= most else f"{title}, its {most} largest weights"
@@ -170,7 +197,7 @@ def bars_panel(x, y, row, names, title, signed=False, most=20):
     return parts, y + 26 + 23 * len(largest)
 
 
-def boxes_panel(x, y, block, d_k, name=""):
+def boxes_panel(x: float, y: float, block: Tensor, d_k: int, name: str = "") -> Panel:
     """A tensor (n, rows, width) of addresses (`mha.addresses`) as n grids side by side, each with its name."""
     parts, left = [], x
     width = min(36, 700 / len(block) / (block.size(2) + 0.5))

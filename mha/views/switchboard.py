@@ -1,32 +1,36 @@
 """The heads of a trained translator as switches: what is still right without those that are off."""
 
+from typing import Any
+
 from ipywidgets import Button, Checkbox, HBox, Layout, SelectionSlider, VBox
 
 from mha import figures, palette, pruning, sweep
 from mha.tasks import dates
+from mha.transformer import Transformer
 from mha.views import svg
 from mha.views.view import View, numbered
 
 PLACES = ("encoder", "decoder", "cross")  # the layers, in the order of `sweep.attentions`
 TEXTS = ("3 May 1979", "Sunday, February 29, 2032", "19 Dec 2078", "07/04/2015")
 WANTED = 0.99
+State = tuple[list[tuple[int, int]], dict[str, float], str, str, bool]  # as `_state` says
 
 
 class Switchboard(View):
     """Tick a head, and it says nothing; the share of 300 validation dates that are right follows, field by field."""
 
-    def __init__(self, model):
+    def __init__(self, model: Transformer) -> None:
         self.model, self.layers = model, sweep.attentions(model)
         self.examples = dates.pairs(300, dates.all_dates("validation"), seed=2)
         self.switches = {f"{place}{head}": (number, head) for number, place in enumerate(PLACES) for head in range(4)}
         controls = {name: Checkbox(description=f"head {name[-1]} off", indent=False) for name in self.switches}
         controls["text"] = SelectionSlider(options=numbered(TEXTS), description="A date")
         controls["best"] = Checkbox(description="Show the smallest set known", indent=False)
-        self.past = []
+        self.past: list[tuple[Checkbox, bool]] = []
         super().__init__("switchboard", controls)
         self._arrange()
 
-    def _arrange(self):
+    def _arrange(self) -> None:
         """A row of switches for each layer, and below them what takes moves back."""
         rows = []
         for number, place in enumerate(PLACES):
@@ -42,22 +46,22 @@ class Switchboard(View):
         rows.append(HBox([self.controls["text"], self.controls["best"], undo, all_on], layout=rows[0].layout))
         self.box.children = [VBox(rows), self.html]
 
-    def _remember(self, change):
+    def _remember(self, change: dict[str, Any]) -> None:
         self.past.append((change["owner"], change["old"]))
 
-    def undo(self):
+    def undo(self) -> None:
         """Take the last move back."""
         if self.past:
             control, value = self.past.pop()
             control.value = value
             self.past.pop()  # the move back is no move
 
-    def all_on(self):
+    def all_on(self) -> None:
         """Switch on every head that is off."""
         for name in self.switches:
             self.controls[name].value = False
 
-    def _state(self, text, best, **off):
+    def _state(self, text: int, best: bool, **off: bool) -> State:
         """What is off, the four shares that are right, the chosen date and its translation."""
         pairs = [self.switches[name] for name, is_off in off.items() if is_off]
         with pruning.all_off(self.layers, pairs):
@@ -66,7 +70,7 @@ class Switchboard(View):
             (iso,) = dates.decode(self.model.greedy(source, dates.START, 10)[0])
         return pairs, dict(zip(("dates", "years", "months", "days"), shares, strict=True)), TEXTS[text], iso, best
 
-    def _words(self, state):
+    def _words(self, state: State) -> list[str]:
         pairs, shares, text, iso, best = state
         enough = "enough for" if shares["dates"] >= WANTED else "less than"
         lines = [f"{12 - len(pairs)} of 12 heads on: {shares['dates']:.1%} of 300 dates right, {enough} 99 %"]
@@ -77,7 +81,7 @@ class Switchboard(View):
             lines.append(f"The smallest known: {on} heads on, {right / 300:.1%} right, off are {named}")
         return lines
 
-    def _picture(self, state):
+    def _picture(self, state: State) -> svg.Drawing:
         pairs, shares, *_ = state
         lines, parts = self._words(state), []
         for number, place in enumerate(PLACES):
@@ -97,14 +101,14 @@ class Switchboard(View):
         parts += [svg.text(10, 140 + 24 * number, line, 15) for number, line in enumerate(lines)]
         return parts, 800, 132 + 24 * len(lines), ". ".join(lines)
 
-    def _table(self, state):
+    def _table(self, state: State) -> str:
         pairs, shares, *_ = state
         off = ", ".join(f"{PLACES[layer]} {head}" for layer, head in pairs) or "none"
         return "\n".join(
             [*self._words(state), f"off: {off}", *(f"{name:7}{share:7.1%}" for name, share in shares.items())]
         )
 
-    def _still(self, state):
+    def _still(self, state: State) -> figures.Picture:
         pairs, shares, *_ = state
         lines = self._words(state)
         told = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())

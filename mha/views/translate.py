@@ -1,14 +1,17 @@
 """A date in the learner's own writing: its translation, whether to trust it, and where heads looked."""
 
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from ipywidgets import IntSlider, Text
 
-from mha import figures
+from mha import figures, palette
 from mha.tasks import dates
+from mha.transformer import Transformer
 from mha.views import svg
 from mha.views.view import View
 
@@ -28,8 +31,9 @@ class Translation:
 class Translate(View):
     """A typed date and its translation.  Where it cannot be read, the state is the sentence that says why."""
 
-    def __init__(self, model, first="3 May 1979"):
-        self.model, self.num_heads = model, model.decoder[0].cross.num_heads
+    def __init__(self, model: Transformer, first: str = "3 May 1979") -> None:
+        layer: Any = model.decoder[0]
+        self.model, self.num_heads = model, layer.cross.num_heads
         validation = dates.pairs(1000, dates.all_dates("validation"), seed=3)
         self.usual = dates.doubts(model, [text for text, _ in validation])
         controls = {
@@ -38,7 +42,7 @@ class Translate(View):
         }
         super().__init__("translate", controls)
 
-    def _state(self, date, head):
+    def _state(self, date: str, head: int) -> Translation | str:
         try:
             source = dates.encode([date]).to(next(self.model.parameters()).device)
         except ValueError as error:
@@ -55,7 +59,7 @@ class Translate(View):
         maps = maps["cross"][0][0].cpu().numpy()
         return Translation(list(clean.replace(" ", "␣")), list(iso), probabilities[0].tolist(), maps, words, head)
 
-    def _picture(self, state):
+    def _picture(self, state: Translation | str) -> svg.Drawing:
         if isinstance(state, str):
             lines = textwrap.wrap(state, 100)
             parts = [svg.text(10, 24 + 20 * number, line, 14) for number, line in enumerate(lines)]
@@ -71,7 +75,7 @@ class Translate(View):
         words = f"{' '.join(state.words)} Head {state.head} is drawn large."
         return parts, 640, end + 50 + 26 * self.num_heads, words
 
-    def _looked_at_most(self, state, y):
+    def _looked_at_most(self, state: Translation, y: float) -> Iterator[str]:
         """For each head a line of the characters that the ten outputs looked at most."""
         yield svg.text(10, y, "Looked at most, head by head:", 14)
         for number, weights in enumerate(state.maps):
@@ -80,9 +84,9 @@ class Translate(View):
             for step, row in enumerate(weights):
                 sign = state.read[int(row.argmax())]
                 hover = f"{state.iso[step]} looked at {sign}, {row.max():.2f}"
-                yield svg.cell(96 + 30 * step, top, 30, 24, svg.palette.PAPER, sign, hover)
+                yield svg.cell(96 + 30 * step, top, 30, 24, palette.PAPER, sign, hover)
 
-    def _table(self, state):
+    def _table(self, state: Translation | str) -> str:
         if isinstance(state, str):
             return state
         lines = list(state.words)
@@ -92,7 +96,7 @@ class Translate(View):
             lines.append(f"{sign}  {share:.3f}  heads 0 to {self.num_heads - 1} looked at {looked}")
         return "\n".join(lines)
 
-    def _still(self, state):
+    def _still(self, state: Translation | str) -> figures.Picture:
         if isinstance(state, str):
             raise ValueError(state)
         names = [f"head {number}" for number in range(len(state.maps))]

@@ -10,14 +10,14 @@ from mha.views.row import Row, RowView
 class TwoPeaks(RowView):
     """One row that is asked for two tokens, and what two outputs can read from the mixture that comes back."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         controls = {
             "share": IntSlider(value=50, max=100, step=5, description="% on the token before"),
             "swapped": Checkbox(description="the two change places", indent=False),
         }
         super().__init__("two_peaks", controls)
 
-    def _state(self, share, swapped):
+    def _state(self, share: int, swapped: bool) -> Row:
         names = list(SENTENCE[:5])
         names[3:] = names[:2:-1] if swapped else names[3:]
         row = np.zeros(5)

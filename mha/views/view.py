@@ -4,7 +4,9 @@ Sharp on a projector, values on hover, no script, no outside address, no figure 
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from html import escape
+from typing import Any
 
 import ipywidgets
 from ipywidgets import Checkbox, IntSlider, SelectionSlider, Text  # a dropdown loses its arrow keys to JupyterLab
@@ -30,9 +32,15 @@ class View:
     state, draw, table and still take values by name; a control that is not named counts as it stands.
     """
 
-    def __init__(self, name: str, controls: dict[str, ipywidgets.Widget]):
+    _state: Callable[..., Any]
+    _picture: Callable[[Any], svg.Drawing]
+    _table: Callable[[Any], str]
+    _still: Callable[[Any], Picture]
+
+    def __init__(self, name: str, controls: dict[str, ipywidgets.Widget]) -> None:
         self.name, self.controls = name, controls
-        self.html, self.paused, self._states = ipywidgets.HTML(), False, {}
+        self.html, self.paused = ipywidgets.HTML(), False
+        self._states: dict[tuple, Any] = {}
         for control in controls.values():
             control.style.description_width = "initial"  # no label is cut
             control.layout.margin = "2px 18px 2px 2px"
@@ -46,7 +54,7 @@ class View:
         """What the controls say: {name: value}."""
         return {name: control.value for name, control in self.controls.items()}
 
-    def choices(self) -> dict[str, list[tuple[str, object]]]:
+    def choices(self) -> dict[str, list[tuple[str, Any]]]:
         """What each control offers: {name: [(label, value), …]}; of a box for text only what it holds now."""
         return {name: _choices(control) for name, control in self.controls.items()}
 
@@ -58,7 +66,7 @@ class View:
             if self._fits(**setting):
                 yield setting
 
-    def state(self, **values):
+    def state(self, **values: Any) -> Any:
         """What is computed of these values, once for each setting."""
         setting = tuple((self.values() | values).items())
         if setting not in self._states:
@@ -67,34 +75,34 @@ class View:
             self._states[setting] = self._state(**dict(setting))
         return self._states[setting]
 
-    def draw(self, **values) -> str:
+    def draw(self, **values: Any) -> str:
         """The drawing, as text."""
         return svg.document(*self._picture(self.state(**values)))
 
-    def table(self, **values) -> str:
+    def table(self, **values: Any) -> str:
         """The numbers, as text."""
         return self._table(self.state(**values))
 
-    def still(self, **values) -> Picture:
+    def still(self, **values: Any) -> Picture:
         """The still picture, with its text alternative."""
         return self._still(self.state(**values))
 
-    def _fits(self, **_values) -> bool:
+    def _fits(self, **_values: Any) -> bool:
         """Whether these values can go together."""
         return True
 
-    def redraw(self, _change=None):
+    def redraw(self, _change: object = None) -> None:
         """Show the present state.  What goes wrong is said in the view, until a state that works."""
         if self.paused:
             return
         try:
             self.html.value = self.draw()
         except Exception as error:
-            words = svg.escape(_failed("This view", error))
+            words = escape(_failed("This view", error))
             look = f"border:3px solid {palette.ALERT};padding:8px;background:{palette.PAPER};color:{palette.INK}"
             self.html.value = f'<p role="alert" style="{look}">{words}</p>'
 
-    def _ipython_display_(self):
+    def _ipython_display_(self) -> None:
         from IPython.display import display
 
         try:
@@ -109,12 +117,12 @@ class View:
         display({"application/vnd.jupyter.widget-view+json": model, "text/plain": f"[{self.name}]"}, raw=True)
 
 
-def numbered(names) -> list[tuple[str, int]]:
+def numbered(names: Iterable[str]) -> list[tuple[str, int]]:
     """Options for a slider, each with its number: tokens may repeat."""
     return [(f"{number} {name}", number) for number, name in enumerate(names)]
 
 
-def _choices(control):
+def _choices(control: ipywidgets.Widget) -> list[tuple[str, Any]]:
     if control.layout.display == "none" or isinstance(control, Text):  # nothing to choose, or anything
         return [(str(control.value), control.value)]
     if isinstance(control, SelectionSlider):
@@ -124,6 +132,6 @@ def _choices(control):
     return [(str(number), number) for number in range(control.min, control.max + 1, control.step)]
 
 
-def _failed(what, error):
+def _failed(what: str, error: Exception) -> str:
     """One sentence on an error."""
     return f"{what} failed with {type(error).__name__}: {' '.join(str(error).split())}"
