@@ -10,6 +10,7 @@ import latex2mathml.converter
 from jinja2 import DictLoader
 from nbconvert import HTMLExporter
 
+FORMULA = re.compile(r"(```.*?```|`[^`]*`)|\$\$(.+?)\$\$|\$([^$\n]+?)\$", re.S)
 TEMPLATE = """{% extends "lab/index.html.j2" %}
 {% block data_png %}
 <div class="jp-RenderedImage jp-OutputArea-output" data-mime-type="image/png">
@@ -30,11 +31,17 @@ class Page(HTMLExporter):
 
 def with_mathml(markdown):
     """Markdown whose formulas, $…$ and $$…$$, are MathML, which browsers draw without a script; code stays as it is."""
+    return FORMULA.sub(_mathml, markdown)
 
-    def converted(found):
-        code, display, inline = found.groups()
-        if code:
-            return code
-        return latex2mathml.converter.convert(display or inline, display="block" if display else "inline")
 
-    return re.sub(r"(`+[^`]*`+)|\$\$(.+?)\$\$|\$([^$\n]+)\$", converted, markdown, flags=re.S)
+def _mathml(match):
+    code, block, inline = match.groups()
+    if code:
+        return code
+    html = latex2mathml.converter.convert((block or inline).strip(), display="block" if block else "inline")
+    return html.replace(' xmlns="http://www.w3.org/1998/Math/MathML"', "")
+
+
+def with_pages(html):
+    """HTML whose links to other lessons lead to their pages, which lie beside this one."""
+    return re.sub(r'href="(\d\d_\w+)\.ipynb', r'href="\1.html', html)

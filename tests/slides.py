@@ -24,7 +24,7 @@ from PIL import Image
 
 from mha.exercises.judge import exercises
 from tests.outputs import NOTEBOOKS, normal, run
-from tests.pages import with_mathml
+from tests.pages import with_mathml, with_pages
 
 ROOT = NOTEBOOKS.parent
 REVEAL = ROOT / ".venv" / "node_modules" / "reveal.js"
@@ -409,7 +409,7 @@ class Slides(SlidesExporter):
         super().__init__(extra_loaders=[DictLoader({"page.html.j2": TEMPLATE.read_text("utf-8")})], **more)
         self.template_file, self.exclude_anchor_links = "page.html.j2", True
         self.register_filter("inlined", inlined)
-        self.register_filter("sibling", lambda text: re.sub(r'href="(\d\d_\w+)\.ipynb', r'href="\1.html', text))
+        self.register_filter("sibling", with_pages)
 
 
 def inlined(name):

@@ -11,16 +11,15 @@ from pathlib import Path
 from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader
-from latex2mathml.converter import convert
 from nbconvert.filters import Highlight2HTML, ansi2html, markdown2html_mistune
 from PIL import Image
 
 from mha import palette
 from mha.exercises.judge import exercises
+from tests.pages import with_mathml, with_pages
 from tests.site import VIEW
 
 HERE = Path(__file__).parent
-FORMULA = re.compile(r"(```.*?```|`[^`]*`)|\$\$(.+?)\$\$|\$([^$\n]+?)\$", re.S)
 HEADING = re.compile(r'<h([1-6]) id="([^"]*)">(.*?)</h\1>', re.S)
 CHECK = re.compile(r'\bcheck\("(\d+\.\d+)"')
 SAID = re.compile(r"\AIn words: .*?(\n(?=\[)|\Z)", re.S)  # what a notebook prints below a picture
@@ -112,20 +111,11 @@ def view(data, name):
 
 def words(source):
     """Markdown as HTML: formulas as MathML, links to lessons as links to their pages."""
-    html = markdown2html_mistune(FORMULA.sub(_formula, source))
+    html = with_pages(markdown2html_mistune(with_mathml(source)))
     html = re.sub(r'<a class="anchor-link".*?</a>', "", html)
-    html = re.sub(r'href="(\d\d_\w+)\.ipynb', r'href="\1.html', html)
     html = html.replace("<th></th>", "<td></td>")  # a corner heads nothing
     html = html.replace("<th>", '<th scope="col">').replace("<table>", '<div class="wide"><table>')
     return html.replace("</table>", "</table></div>")
-
-
-def _formula(match):
-    code, block, inline = match.groups()
-    if code:
-        return code
-    html = convert((block or inline).strip(), display="block" if block else "inline")
-    return html.replace(' xmlns="http://www.w3.org/1998/Math/MathML"', "")
 
 
 def passages(lesson):
