@@ -1,6 +1,6 @@
 """Every slide of a deck in Chromium, at 1280 by 720 and without a network: does it fit, can it be read?"""
 
-from tests.browser.lab import CHROMIUM, WITHOUT, browser
+from tests.browser.lab import CHROMIUM, WITHOUT, browser, offline_page
 
 SMALLEST = {"text": 24, "code": 18}  # pixels of type
 MEASURE = """() => {
@@ -44,15 +44,6 @@ def visit(page, path):
         page.evaluate("Reveal.next()")
 
 
-def open_page(chromium, asked):
-    """A page that has no network; what it asks for, but its own file, is added to the list."""
-    page = chromium.new_page(viewport={"width": 1280, "height": 720})
-    page.on("request", lambda request: request.url.startswith(("file:", "data:")) or asked.append(request.url))
-    page.on("pageerror", lambda error: asked.append(str(error)))
-    page.context.set_offline(True)
-    return page
-
-
 def complaints(paths):
     """Exit status: 1 if a slide of these decks runs over, is too small or wants something from elsewhere."""
     if CHROMIUM is None:
@@ -62,7 +53,7 @@ def complaints(paths):
     with browser() as chromium:
         for path in paths:
             asked = []
-            page = open_page(chromium, asked)
+            page = offline_page(chromium, asked, 1280, 720)
             slides = list(visit(page, path))
             for number, cell, found in slides:
                 for kind in ("over", "small"):

@@ -113,14 +113,27 @@ def browser():
             chromium.close()
 
 
+def listen(page, complaints):
+    """What the console of this page complains of is added to the list."""
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda line: line.type == "error" and complaints.append(line.text))
+
+
+def offline_page(chromium, complaints, width, height, look="light"):
+    """A page without a network; what it asks for beyond files, and its console's complaints, are added to the list."""
+    page = chromium.new_page(viewport={"width": width, "height": height}, color_scheme=look, offline=True)
+    page.on("request", lambda request: request.url.startswith(("file:", "data:")) or complaints.append(request.url))
+    listen(page, complaints)
+    return page
+
+
 class Lesson:
     """A notebook open in JupyterLab, and what its console complained about."""
 
     def __init__(self, chromium, address, name, road="doc/tree"):
         self.complaints = []
         self.page = chromium.new_page(viewport={"width": 1280, "height": 900})
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("console", lambda line: line.type == "error" and self.complaints.append(line.text))
+        listen(self.page, self.complaints)
         self.page.goto(f"{address}/{road}/{name}?token=t&reset")
         self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
         self.wait_for_idle()

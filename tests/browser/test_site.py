@@ -5,7 +5,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from tests.browser.lab import CHROMIUM, ROOT, WITHOUT, browser
+from tests.browser.lab import CHROMIUM, ROOT, WITHOUT, browser, offline_page
 from tests.outputs import NOTEBOOKS
 from tests.site.__main__ import build
 from tests.test_site import with_views
@@ -40,18 +40,14 @@ def visit(site, chromium):
     opened, complaints = [], []
 
     def visiting(name, width=1280, look="light", query=""):
-        context = chromium.new_context(viewport={"width": width, "height": 800}, color_scheme=look, offline=True)
-        opened.append(context)
-        page = context.new_page()
-        page.on("request", lambda request: request.url.startswith(("file:", "data:")) or complaints.append(request.url))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda line: line.type == "error" and complaints.append(line.text))
+        page = offline_page(chromium, complaints, width, 800, look)
+        opened.append(page)
         page.goto(f"{Path(site, name).as_uri()}.html{query}")
         return page
 
     yield visiting
-    for context in opened:
-        context.close()
+    for page in opened:
+        page.close()
     assert not complaints
 
 

@@ -4,7 +4,7 @@ import nbformat
 import pytest
 
 from tests import slides, slides_check
-from tests.browser.lab import CHROMIUM, WITHOUT, browser
+from tests.browser.lab import CHROMIUM, WITHOUT, browser, offline_page
 from tests.outputs import NOTEBOOKS
 
 pytestmark = [
@@ -37,6 +37,6 @@ def test_a_slide_that_runs_over_or_is_too_small_is_found(tmp_path):
             (".reveal .slides p { font-size: 9px !important }", "small"),
         ):
             path.write_text(page.replace("</head>", f"<style>{style}</style></head>"), "utf-8")
-            opened = slides_check.open_page(chromium, [])
+            opened = offline_page(chromium, [], 1280, 720)
             assert any(measured[kind] for _, _, measured in slides_check.visit(opened, path))
             opened.close()
