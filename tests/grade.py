@@ -48,12 +48,13 @@ COMMONEST = 3  # mistakes of an exercise in the picture
 
 @dataclass
 class Row:
-    """A learner: by exercise what came of it and what to say about it, and why notebooks could not be read."""
+    """A learner: by exercise what came of it and what to say about it, and why notebooks could not be read.
+
+    results {id: (words, message)}; words: solved, not tried, error…, or a mistake's name.
+    """
 
     learner: str
-    results: dict = field(
-        default_factory=dict
-    )  # id: (words, message); words: solved, not tried, error…, a mistake's name
+    results: dict = field(default_factory=dict)
     reasons: list = field(default_factory=list)
 
 

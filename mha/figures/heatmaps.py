@@ -174,8 +174,8 @@ def _draw_table(
         axes.set_yticks([t - 0.5 for t in range(1, len(rows))], minor=True)
         axes.grid(which="minor", color=palette.PAPER, linewidth=1)
         axes.tick_params(which="minor", length=0)
-    if numbers or texts:
-        words = texts or [[(numbers or "").format(value) for value in row] for row in values.tolist()]
+    words = texts or ([[numbers.format(value) for value in row] for row in values.tolist()] if numbers else [])
+    if words:
         longest = max(len(line) for row in words for cell in row for line in cell.split("\n"))
         font = min(font - 1, font * across / (0.6 * longest + 0.1))
         for t, row in enumerate(values.tolist()):

@@ -90,9 +90,8 @@ def command(kind, folders):
     rules += ['(deny file-read-data (subpath "/Users") (subpath "/private") (subpath "/Volumes"))']
     tests = Path(__file__).resolve().parents[1]
     allowed = " ".join(f'(subpath "{folder}")' for folder in folders)
-    allowed += "".join(
-        f' (literal "{path}")' for path in (tests.parent, tests, tests / "__init__.py")
-    )  # to import from
+    to_import = (tests.parent, tests, tests / "__init__.py")
+    allowed += "".join(f' (literal "{path}")' for path in to_import)
     return ["sandbox-exec", "-p", "\n".join([*rules, f"(allow file-read-data {allowed})"])]
 
 
@@ -141,12 +140,8 @@ def _filter(libc):
     machine = MACHINES[platform.machine()]
     load, equal, at_least, answer = 0x20, 0x15, 0x35, 0x06
     refuse, allow = (answer, 0, 0, 0x50000 | NOT_PERMITTED), (answer, 0, 0, 0x7FFF0000)
-    steps = [
-        (load, 0, 0, 4),
-        (equal, 1, 0, ARCHITECTURES[machine]),
-        refuse,
-        (load, 0, 0, 0),
-    ]  # another architecture's calls
+    another = (equal, 1, 0, ARCHITECTURES[machine])  # another architecture's calls
+    steps = [(load, 0, 0, 4), another, refuse, (load, 0, 0, 0)]
     steps += [(at_least, 0, 1, 0x40000000), refuse]  # those of x32
     steps += [(equal, 0, 1, 435), (answer, 0, 0, 0x50000 | NOT_THERE)]  # clone3: the C library then tries clone
     for numbers in REFUSED.values():
