@@ -381,9 +381,8 @@ def test_no_reply_takes_the_grader_down(reply):
 
 
 def test_a_learner_has_only_so_long(monkeypatch, tmp_path):
-    monkeypatch.setattr(apart, "PATIENCE", 8)
+    monkeypatch.setattr(apart, "PATIENCE", 3)  # less than the 5 s of one answer: it is used up in the first
     answer = attacking("3.1", "import time; time.sleep(60)")
     (tmp_path / "slow.ipynb").write_text(notebook({"3.1": answer, "3.2": answer}), "utf-8")
     found = grade.row("slow", list(tmp_path.iterdir()), *grade.fenced()).results
-    assert found["3.1"][0] in ("error: runs-too-long", "error: no-time-left")  # where to start takes long, too
-    assert found["3.5"][0] == "error: no-time-left"
+    assert {words for words, _ in found.values()} == {"error: no-time-left"} and len(found) == 5
