@@ -1,7 +1,6 @@
 """Small edits of a function, one at a time: a swapped or squeezed axis, a dropped factor, another number."""
 
 import ast
-import copy
 import inspect
 import textwrap
 
@@ -47,7 +46,8 @@ def edits(node, names):
             yield ast.BinOp(node.right, node.op, node.left)
         yield from (ast.BinOp(node.left, op(), node.right) for op in OPERATORS.get(type(node.op), ()))
     elif isinstance(node, ast.Compare):
-        yield from (ast.Compare(node.left, [op()], node.comparators) for op in COMPARISONS.get(type(node.ops[0]), ()))
+        comparators, (first, *others) = node.comparators, node.ops
+        yield from (ast.Compare(node.left, [op(), *others], comparators) for op in COMPARISONS.get(type(first), ()))
     elif isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute):
             of = node.func.value
@@ -60,7 +60,7 @@ def edits(node, names):
             yield ast.Call(node.func, swapped, node.keywords)
         for i in range(len(node.keywords)):
             yield ast.Call(node.func, node.args, node.keywords[:i] + node.keywords[i + 1 :])
-    elif isinstance(node, ast.Attribute) and node.attr == "T":
+    elif isinstance(node, ast.Attribute) and node.attr == "T" and isinstance(node.ctx, ast.Load):
         yield node.value
     elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names:
         yield from (ast.Name(other, ast.Load()) for other in names if other != node.id)
@@ -76,52 +76,55 @@ def edits(node, names):
 
 
 def variants(tree, definition):
-    """All small edits of a function's body, one at a time: (line, what was edited, the whole tree, the same as text).
+    """All small edits of a function's body, one at a time: (line, what was edited); `tree` has it until the next comes.
 
     Annotations and the words of messages stay.
     """
     names = [argument.arg for argument in definition.args.args]
-    everything = list(ast.walk(tree))
-    at = {id(node): number for number, node in enumerate(everything)}
-    seen = {ast.unparse(tree)}
-    for node in (node for statement in definition.body for node in code(statement)):
-        for number, new in enumerate(edits(node, names)):
-            changed = copy.deepcopy(tree)
-            old = list(ast.walk(changed))[at[id(node)]]
-            put = list(edits(old, names))[number]
-            text = ast.unparse(changed := ast.fix_missing_locations(_Replace(old, put).visit(changed)))
+    seen = {ast.unparse(definition)}
+    for parent, place in code(definition, ("args", "decorator_list")):
+        old = _at(parent, place)
+        for new in edits(old, names):
+            ast.fix_missing_locations(ast.copy_location(new, old))
+            _put(parent, place, new)
+            text = ast.unparse(definition)
             if text not in seen:
                 seen.add(text)
-                yield node.lineno, f"{brief(node)} → {brief(new)}", changed, text
+                yield old.lineno, f"{brief(old)} → {brief(new)}"
+            _put(parent, place, old)
 
 
-def code(node):
-    """This node and those below it, without annotations and without the words of messages."""
-    if not isinstance(node, ast.JoinedStr):
-        yield node
-        for name, field in ast.iter_fields(node):
-            for child in field if isinstance(field, list) else [field]:
-                if isinstance(child, ast.AST) and name not in ("annotation", "returns"):
+def code(node, left_out=()):
+    """Where the nodes below this one are: (parent, (field, number)); no annotations, no words of messages."""
+    for name, field in ast.iter_fields(node):
+        if name not in ("annotation", "returns", *left_out):
+            for number, child in enumerate(field if isinstance(field, list) else [field]):
+                if isinstance(child, ast.AST) and not isinstance(child, ast.JoinedStr):
+                    if hasattr(child, "lineno"):
+                        yield node, (name, number if isinstance(field, list) else None)
                     yield from code(child)
 
 
+def _at(parent, place):
+    field, number = getattr(parent, place[0]), place[1]
+    return field if number is None else field[number]
+
+
+def _put(parent, place, node):
+    if place[1] is None:
+        setattr(parent, place[0], node)
+    else:
+        getattr(parent, place[0])[place[1]] = node
+
+
 def brief(node):
-    text = " ".join(ast.unparse(ast.fix_missing_locations(copy.deepcopy(node))).split())
-    return text if len(text) < 80 else text[:77] + "…"
+    return " ".join(ast.unparse(node).split())
 
 
 def mutants(function):
     """All functions that differ from this one by one small edit: pairs (its text, function)."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    for _, _, _, text in variants(tree, tree.body[0]):
+    for _ in variants(tree, tree.body[0]):
         scope = dict(function.__globals__)
-        exec(compile(text, "<mutant>", "exec"), scope)
+        exec(compile(text := ast.unparse(tree), "<mutant>", "exec"), scope)
         yield text, scope[function.__name__]
-
-
-class _Replace(ast.NodeTransformer):
-    def __init__(self, old, new):
-        self.old, self.new = old, new
-
-    def visit(self, node):
-        return self.new if node is self.old else self.generic_visit(node)
