@@ -15,7 +15,6 @@ import os
 import re
 import secrets
 import shutil
-import socket
 import statistics
 import sys
 import tempfile
@@ -89,8 +88,7 @@ class Learner:
         """Open a lesson, run all its cells, answer its exercises, save, and read back what was saved."""
         began, path = time.monotonic(), f"notebooks/{lesson}.ipynb"
         api = f"/user/{self.name}/api"
-        opened = await self.ask("GET", f"{api}/contents/{path}")
-        notebook = nbformat.from_dict(opened["content"])
+        notebook = nbformat.from_dict((await self.ask("GET", f"{api}/contents/{path}"))["content"])
         wanted = {"path": path, "name": lesson, "type": "notebook", "kernel": {"name": "python3"}}
         session = await self.ask("POST", f"{api}/sessions", wanted)
         address = f"{self.hub}{api}/kernels/{session['kernel']['id']}/channels".replace("http", "ws", 1)
@@ -102,8 +100,7 @@ class Learner:
                 await self.ask("PUT", f"{api}/contents/{path}", {"type": "notebook", "content": notebook})
         await self.ask("PUT", f"{api}/contents/{path}", {"type": "notebook", "content": notebook})
         seconds = time.monotonic() - began
-        stored = nbformat.read(NOTEBOOKS / f"{lesson}.ipynb", 4)
-        self.faults += faults(stored, notebook)
+        self.faults += faults(nbformat.read(NOTEBOOKS / f"{lesson}.ipynb", 4), notebook)
         returned = nbformat.from_dict((await self.ask("GET", f"{api}/contents/{path}"))["content"])
         for place, there in {"the hub": returned, "the disk": nbformat.read(self.home / path, 4)}.items():
             self.faults += [] if essence(there) == essence(notebook) else [f"{lesson} came back otherwise from {place}"]
@@ -194,12 +191,9 @@ def faults(stored, done):
 @asynccontextmanager
 async def hub(folder):
     """The address of a JupyterHub, with all that it writes in this folder; and its process."""
-    places = [socket.socket() for _ in range(3)]
-    for place in places:
-        place.bind(("127.0.0.1", 0))
-    own, inside, proxy = (f"http://127.0.0.1:{place.getsockname()[1]}" for place in places)
-    for place in places:
-        place.close()
+    from jupyterhub.utils import random_port  # which only .venv-hub has
+
+    own, inside, proxy = (f"http://127.0.0.1:{random_port()}" for _ in range(3))
     command = [sys.executable, "-m", "jupyterhub", "--log-level=WARN", "--Authenticator.allow_all=True"]
     command += [f"--JupyterHub.bind_url={own}", f"--JupyterHub.hub_bind_url={inside}"]
     command += [f"--ConfigurableHTTPProxy.api_url={proxy}", "--JupyterHub.spawner_class=simple"]
@@ -207,7 +201,8 @@ async def hub(folder):
     command += [f"--SimpleLocalProcessSpawner.home_dir_template={folder}/{{username}}", "--Spawner.http_timeout=300"]
     command += ["--Spawner.environment=OMP_NUM_THREADS=1", "--Spawner.start_timeout=300", "--Spawner.args=--allow-root"]
     tools = [Path(sys.executable).parent, Path(sys.prefix) / "node_modules" / ".bin"]
-    environment = os.environ | {"PATH": os.pathsep.join([*map(str, tools), os.environ["PATH"]])}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTERHUB_")}
+    environment["PATH"] = os.pathsep.join([*map(str, tools), os.environ["PATH"]])
     with (folder / "hub.log").open("wb") as log:
         process = psutil.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
     try:
@@ -288,6 +283,8 @@ async def teach(count, lessons, folder):
             watching = asyncio.create_task(watch(process, most))
             await together(learners, lambda learner, lesson=lesson: learner.work(lesson))
             watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
             took = {one.name: one.took[lesson] for one in learners if lesson in one.took}
             for name, row in took.items():
                 row |= {f"{part}, shared out": most[name, part] for part in ("kernel", "server")}
