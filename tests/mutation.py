@@ -35,7 +35,12 @@ from tests.mutants import variants
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 60  # seconds of tests to an edit
 # The files that test a room, where that is not the file of its name.
-TESTS = {"checks": "attention heads explore", "views": "explore", "labels": "figures heads", "tasks": "tasks training"}
+TESTS = {
+    "checks": "attention heads explore",
+    "views": "explore",
+    "labels": "figures heads",
+    "tasks": "tasks training repeats",
+}
 
 
 torch.testing.assert_close(torch.ones(1), torch.ones(1))  # these two load much at their first call: once is enough

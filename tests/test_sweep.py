@@ -31,7 +31,7 @@ def test_a_date_is_right_exactly_where_greedy_decoding_gets_it_right(model):
         with pruning.all_off(layers, off):
             assert probe.right() == pytest.approx(dates.exact(model, pairs(60)))
     each = probe.losses()
-    assert each.shape == (60,) and probe.loss() == pytest.approx(each.mean().item())
+    assert each.shape == (60,) and probe.loss() == pytest.approx(each.mean().item()) and type(probe.loss()) is float
     alone = sweep.DateProbe(model, pairs(60)[:1]).losses()  # no text influences another's, but for rounding
     torch.testing.assert_close(alone, each[:1], atol=1e-5, rtol=1e-3)
 
@@ -42,6 +42,8 @@ def test_lookback_is_probed_as_in_lesson_02():
     assert probe.right() == lookback.accuracy(learner, texts) == 1
     torch.testing.assert_close(probe.losses().mean(), lookback.loss(learner, texts))
     assert probe.losses().shape == (40,)
+    torch.testing.assert_close(probe.losses()[3], lookback.loss(learner, texts[3:4]))
+    assert type(probe.loss()) is float and probe.loss() == pytest.approx(lookback.loss(learner, texts).item())
 
 
 def test_the_stored_models_are_those_of_lessons_02_and_07():
@@ -120,6 +122,33 @@ def test_triplets_are_counted_by_word():
     probe = sweep.SenseProbe(TwoSenses(table), tokenizer, senses)
     assert probe.words == ["a", "b"] and probe.by_word().tolist() == [1, 0] and probe.right() == 0.5
     assert probe.losses().shape == (8,) and (probe.losses()[:4] < probe.losses()[4:]).all()
+
+
+def test_triplets_and_losses_are_those_of_a_count_one_by_one():
+    """Of random vectors, with a word whose senses have three sentences and two, in any order."""
+    torch.manual_seed(1)
+    kinds = ["ax", "by", "ay", "ax", "bx", "ax", "by", "bx", "ay"]
+    senses = [{"word": word, "sense": sense, "text": f"a {word}"} for word, sense in kinds]
+    table = torch.nn.functional.normalize(torch.randn(18, 4), dim=-1)
+
+    def tokenizer(texts):
+        return torch.arange(18).view(9, 2), [2] * 9, [["the", text[-1]] for text in texts]
+
+    probe = sweep.SenseProbe(TwoSenses(7 * table), tokenizer, senses)
+    vectors = table[1::2]  # of the second token
+    torch.testing.assert_close(probe.vectors(), vectors)
+    hits, losses = {"a": [], "b": []}, []
+    for i, (word, sense) in enumerate(kinds):
+        same = [j for j in range(9) if j != i and kinds[j] == word + sense]
+        others = [j for j in range(9) if kinds[j][0] == word and kinds[j][1] != sense]
+        hits[word] += [float(vectors[i] @ vectors[j] > vectors[i] @ vectors[k]) for j in same for k in others]
+        near, far = (torch.nn.functional.normalize(vectors[some].sum(dim=0), dim=0) for some in (same, others))
+        losses.append(torch.log1p(torch.exp(10 * (vectors[i] @ far - vectors[i] @ near))))
+    shares = [sum(found) / len(found) for found in hits.values()]
+    assert probe.by_word().tolist() == pytest.approx(shares) and len(set(shares)) == 2 and 0 < min(shares) < 1
+    assert type(probe.right()) is float and probe.right() == pytest.approx(sum(shares) / 2)
+    torch.testing.assert_close(probe.losses(), torch.stack(losses))
+    assert type(probe.loss()) is float and probe.loss() == pytest.approx(torch.stack(losses).mean().item())
 
 
 def test_the_sentences_hold_their_words():

@@ -241,9 +241,11 @@ def test_exact_counts_whole_dates():
 
     examples = [("3 May 1979", "1979-05-03"), ("4 May 1979", "1979-05-04"), ("5/3/79", "1979-05-03")]
     model = Parrot(len(dates.SOURCE) + 1, 12, 8, 2, 8)
-    assert dates.exact(model, examples) == pytest.approx(2 / 3)
+    exact = dates.exact(model, examples)
+    assert type(exact) is float and exact == pytest.approx(2 / 3)
+    examples += [("3 June 1979", "1979-06-03"), ("3 May 1980", "1980-05-03"), ("4 May 2079", "2079-05-04")]
     for size in (1, 2, 500):
-        assert dates.right(model, examples, size).tolist() == pytest.approx([2 / 3, 1, 1, 2 / 3])
+        assert dates.right(model, examples, size).tolist() == pytest.approx([2 / 6, 4 / 6, 5 / 6, 4 / 6])
 
 
 def test_quotes_and_dashes_of_phones_are_those_of_keyboards():
@@ -347,6 +349,15 @@ def test_doubt_is_what_the_ten_probabilities_leave():
     assert dates.doubts(model, ["3 May 1979", "4 May 1979"]).tolist() == [0.75, 0.0]
 
 
+def test_the_model_learns_from_forty_thousand_training_dates(monkeypatch):
+    made, asked = dates.pairs, []
+    monkeypatch.setattr(dates, "pairs", lambda count, *others: asked.append(count) or made(200, *others))
+    batches = dates.learning_batches(seed=3)
+    assert asked == [40_000] and batches.size == 64
+    expected = dates.Batches(made(200, dates.all_dates("train"), 3), 64, 3)
+    assert all(torch.equal(a, b) for a, b in zip(batches(1), expected(1), strict=True))
+
+
 # Reading the heads: exact values on maps made by hand.
 
 FORM = "{d}/{yyyy}/{m}"
@@ -359,6 +370,18 @@ def hand_made():
     for row, length in enumerate((8, 10)):
         weights[row, 0, :, :length] = torch.arange(1.0, 10 * length + 1).view(10, length)
     return weights / weights.sum(dim=-1, keepdim=True)
+
+
+@pytest.mark.parametrize("size", [1, 2, 500])
+def test_maps_are_those_of_the_model_however_many_texts_at_once(size):
+    torch.manual_seed(0)
+    model = Transformer(len(dates.SOURCE) + 1, 12, 16, 2, 32, layers=2).eval()
+    source, target = dates.encode(["3 May 1979", "5/3/79", "3.5.1979"]), dates.encode_dates(["1979-05-03"] * 3)
+    found, (_, wanted) = date_heads.maps(model, source, target, size), model(source, dates.inputs(target))
+    assert set(found) == {"encoder", "decoder", "cross"}
+    for name, table in found.items():
+        torch.testing.assert_close(table, wanted[name][0])
+        assert not table.requires_grad
 
 
 def test_each_character_has_its_field_and_its_digit():
@@ -457,6 +480,8 @@ def test_days_are_exchanged_where_both_texts_have_the_place(taught):
         taught, [(late, "{d} {mon} {yyyy}"), (early, "{yyyy} {mon} {d}")], second, lambda day: day // 10
     )
     assert done == [("2078-12-19", "2078-12-01", "2078-12-01")]  # the other has its day at the end
+    (row,) = date_heads.exchanged_days(taught, [(late, "{yyyy}-{mm}-{dd}")], second, lambda day: day + 5)
+    assert row == ("2078-12-19", "2078-12-24", "2078-12-14")  # its own first digit, the other's second
 
 
 def test_the_census_counts_heads_and_models():
@@ -478,6 +503,11 @@ def test_the_census_counts_heads_and_models():
     assert roles["reads only the day"](reads) and not roles["copies only the year"](reads)
     assert not roles["follows whatever is written"](reads)
     assert roles["copies only the year"](reads | {"day_while_day": 0.4})
+    assert not roles["copies only the year"](reads | {"day_while_day": 0.4, "month_while_month": 0.6})
+    assert roles["copies only the year"](reads | {"day_while_day": 0.4, "year_while_year": 0.6})
+    for name in date_heads.OWN[:2]:
+        assert not roles["reads only the day"](reads | {name: 0.6})
+    assert roles["follows whatever is written"](reads | dict.fromkeys(date_heads.OWN, 0.6))
 
 
 def test_wilsons_interval():
