@@ -168,8 +168,8 @@ class Runner:
     def tried(self, i):
         """What a test reaches, in processes of its own, too, and its seconds."""
         self.flags[:] = bytes(len(self.flags))
-        begin = time.monotonic()
-        if not in_a_child(functools.partial(self.run, [i])):
+        begin, run = time.monotonic(), functools.partial(self.run, [i])
+        if not in_a_child(run) and not in_a_child(run):  # a test with a clock may fail once on a busy machine
             self.report(-1, "fails", [self.session.items[i].nodeid])
         return {key for key, flag in zip(self.found, self.flags, strict=False) if flag}, time.monotonic() - begin
 
@@ -246,5 +246,6 @@ def main(modules, sample=None):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell turns off for what it starts with &
     number = [int(word) for word in sys.argv[1:] if word.isdigit()]
     main([word for word in sys.argv[1:] if not word.isdigit()], *number)

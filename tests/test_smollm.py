@@ -61,7 +61,7 @@ def _is_that_of_transformers(model, ids):
     for ours, other in zip(maps, found.attentions, strict=True):
         torch.testing.assert_close(ours, other, atol=1e-4, rtol=0)
     kept = model.empty_cache()
-    steps = [model(part, cache=kept)[0] for part in ids.split([5, *[1] * (ids.size(1) - 5)], dim=1)]
+    steps = [model(part, cache=kept)[0] for part in ids.split([5, 3, *[1] * (ids.size(1) - 8)], dim=1)]
     torch.testing.assert_close(torch.cat(steps, dim=1), logits, atol=1e-3, rtol=0)
     assert [{name: table.shape for name, table in layer.items()} for layer in kept] == smollm.LAYERS * [
         dict.fromkeys("kv", (1, smollm.KV_HEADS, ids.size(1), smollm.WIDTH // smollm.HEADS))
@@ -91,7 +91,7 @@ def _their_names(model):
 # The same code on a file of random numbers, whose "gguf" package is made here, too.
 
 SIZES = {"LAYERS": 2, "HEADS": 6, "KV_HEADS": 2, "WIDTH": 48, "INNER": 40, "BASE": 100.0}
-SPECIAL, MERGES = "<|im_start|>", ["c a", "ca t", "Ġ cat", "1 2"]
+SPECIAL, MERGES = "<|im_start|>", ["c a", "ca t", "Ġ cat", "1 2", "Ġ Ġ"]
 
 
 @pytest.fixture
@@ -115,7 +115,8 @@ def small(monkeypatch, tmp_path):
     torch.manual_seed(0)
     tensors = {name: 0.3 * torch.randn(shape) for name, shape in shapes.items()}
     tensors["token_embd"] *= 0.02  # so short that the norm's small constant counts
-    fields = {"tokens": pieces, "merges": MERGES, "token_type": [3, *[1] * (len(pieces) - 1)]}
+    kinds = [3, *(6 if piece == "c" else 1 for piece in pieces[1:])]  # 3 is special, 1 a piece and 6 a byte
+    fields = {"tokens": pieces, "merges": MERGES, "token_type": kinds}
 
     class GGUFReader:
         """Numbers are stored fourfold, as "type" 4 says."""
@@ -145,6 +146,10 @@ def test_a_small_model_is_that_of_transformers(small):
     _is_that_of_transformers(model, torch.randint(smollm.VOCABULARY, (1, 12)))
     assert torch.equal(model.embedding.weight, tensors["token_embd"])
     assert torch.equal(model.norm.weight, tensors["output_norm"])
+    x = tensors["token_embd"]
+    torch.testing.assert_close(
+        model.norm(x), x / (x.square().mean(dim=1, keepdim=True) + 1e-5).sqrt() * model.norm.weight
+    )
     for n, layer in enumerate(model.layers):
         q, k, v = layer.attention.qkv.weight.split([48, 16, 16])
         found = {"attn_q": q, "attn_k": k, "attn_v": v, "attn_output": layer.attention.proj.weight}
@@ -171,7 +176,7 @@ def test_a_small_vocabulary_cuts_and_joins(small):
     text = f"cat cat,  1212 é{SPECIAL}\ncat"
     ids, pieces = tokenizer(text)
     assert ids.shape == (1, len(pieces)) and tokenizer.decode(ids[0]) == tokenizer.decode(ids[0].tolist()) == text
-    assert pieces[:8] == ["cat", " cat", ",", " ", " ", *"121"] and pieces[-3:] == [SPECIAL, "\n", "cat"]
+    assert pieces[:8] == ["cat", " cat", ",", "  ", *"1212"] and pieces[-3:] == [SPECIAL, "\n", "cat"]
     assert ids[0, -3] == 0
 
 

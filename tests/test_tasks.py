@@ -241,11 +241,24 @@ def test_exact_counts_whole_dates():
 
     examples = [("3 May 1979", "1979-05-03"), ("4 May 1979", "1979-05-04"), ("5/3/79", "1979-05-03")]
     model = Parrot(len(dates.SOURCE) + 1, 12, 8, 2, 8)
-    exact = dates.exact(model, examples)
-    assert type(exact) is float and exact == pytest.approx(2 / 3)
     examples += [("3 June 1979", "1979-06-03"), ("3 May 1980", "1980-05-03"), ("4 May 2079", "2079-05-04")]
+    exact = dates.exact(model, examples)
+    assert type(exact) is float and exact == pytest.approx(2 / 6)
     for size in (1, 2, 500):
         assert dates.right(model, examples, size).tolist() == pytest.approx([2 / 6, 4 / 6, 5 / 6, 4 / 6])
+
+
+def test_loss_is_the_mean_of_what_each_true_symbol_costs():
+    torch.manual_seed(0)
+    model = dates.model(2, 16).eval()
+    assert sum(weight.numel() for weight in dates.model().parameters()) == 126_412
+    source, target = dates.encode(["3 May 1979", "5/4/80"]), dates.encode_dates(["1979-05-03", "1980-05-04"])
+    costs = []
+    for text, symbols in zip(source, target.tolist(), strict=True):
+        for t, symbol in enumerate(symbols):  # written one after the other, after the true ones
+            scores, _ = model(text[None], torch.tensor([[dates.START, *symbols[:t]]]))
+            costs.append(-scores[0, -1].log_softmax(dim=0)[symbol].item())
+    assert dates.loss(model, (source, target)).item() == pytest.approx(sum(costs) / 20, abs=1e-5)
 
 
 def test_quotes_and_dashes_of_phones_are_those_of_keyboards():
@@ -288,6 +301,8 @@ def test_what_a_date_lacks_is_named(text, lacks):
         ("31 Feb 1999", "1999-02-31", "there is no such day as 1999-02-31"),
         ("3.5.1979", "1979-??-03", "there is no such day"),
         ("Friday, May 3, 1979", "1979-05-03", "1979-05-03 is a Thursday, not a Friday"),
+        ("Fri May 3 1979", "1979-05-03", "1979-05-03 is a Thursday, not a Friday"),
+        ("Thu May 3 1979", "1979-05-03", "none of the 48 formats"),
         ("2024/3/7", "2024-03-07", "none of the 48 formats that it has learned writes 2024-03-07 in this way"),
         ("3 May 1979", "1979-05-04", "none of the 48 formats that it has learned writes 1979-05-04 in this way"),
     ],
@@ -382,6 +397,8 @@ def test_maps_are_those_of_the_model_however_many_texts_at_once(size):
     for name, table in found.items():
         torch.testing.assert_close(table, wanted[name][0])
         assert not table.requires_grad
+    with pytest.raises(ValueError, match="shorter"):
+        date_heads.maps(model, source, target[:2], 1)
 
 
 def test_each_character_has_its_field_and_its_digit():
