@@ -153,7 +153,8 @@ class Runner:
         for number, (path, where, edit) in enumerate(self.edits):
             key, total, chosen = (path, *where), 0, []
             early = key in self.early or key not in self.found
-            for i in quickest:
+            near = {key, *((path, *inner) for inner in codes(codes(edit)[where]))}  # what it makes may run later
+            for i in sorted(quickest, key=lambda i, near=near: not near & reached[i]):
                 if (early or key in reached[i]) and (not chosen or total + seconds[i] < PATIENCE):
                     total += seconds[i]
                     chosen.append(i)

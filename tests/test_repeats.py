@@ -54,6 +54,19 @@ def test_a_perfect_model_is_right_and_a_shifted_one_is_named_so():
         assert shares == [float(other == steps) for other in (-1, 0, 1)]
 
 
+@pytest.mark.parametrize("steps", [-1, 0, 1, 2])
+def test_names_are_counted_one_by_one(steps):
+    texts = repeats.batch(2, 30)
+    said = torch.randint(repeats.VOCABULARY, texts.shape, generator=torch.Generator().manual_seed(1))
+    hits = [
+        float(said[b, t] == texts[b, t + 1 + steps])
+        for b, period in enumerate(repeats.period(texts).tolist())
+        for t in range(period, repeats.LENGTH - 1 - max(0, steps))
+    ]
+    found = repeats.names(lambda *_, need_weights: (torch.nn.functional.one_hot(said).float(), None), texts, steps)
+    assert found == pytest.approx(sum(hits) / len(hits)) and 0 < found < 1
+
+
 def test_loss_is_that_of_each_place_which_can_know(model):
     texts = repeats.batch(9, 3)
     scores, _ = model(texts)
