@@ -85,6 +85,9 @@ def test_lookback_where_only_the_last_place_asks():
     right, wrong = -torch.tensor([9.0, 0.0] + [0.0] * 14).log_softmax(dim=0)[:2]
     expected = ((7 * right + wrong) / 8).item()  # of 4 × 2 outputs at the last place
     assert lookback.loss(Known(), tokens, only_last=True).item() == pytest.approx(expected)
+    everywhere = (13 * math.log(16) + expected) / 14  # at the 13 places before, each of 16 tokens is as likely
+    assert lookback.loss(Known(), tokens).item() == pytest.approx(everywhere)
+    assert type(lookback.accuracy(Known(), tokens)) is float
 
 
 def test_one_head_set_by_hand_is_right_for_every_pair_at_every_place():
