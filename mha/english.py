@@ -52,7 +52,7 @@ class EnglishEncoder(nn.Module):
 
     def __init__(self, make_attention: Callable[[], nn.Module] = lambda: MultiHeadAttention(WIDTH, HEADS, bias=True)):
         super().__init__()
-        self.token_embedding = nn.Embedding(30522, WIDTH, padding_idx=0)
+        self.token_embedding = nn.Embedding(30522, WIDTH)
         self.position_embedding = nn.Embedding(512, WIDTH)
         self.type_embedding = nn.Embedding(2, WIDTH)  # first or second sentence of a pair: here always the first
         self.norm = nn.LayerNorm(WIDTH, eps=1e-12)

@@ -43,7 +43,8 @@ def edits(node, names):
         yield node.left
         yield node.right
         number = any(isinstance(getattr(side, "value", None), int | float) for side in (node.left, node.right))
-        if not isinstance(node.op, ast.Mult) and not (number and isinstance(node.op, ast.Add)):  # the same either way
+        either = isinstance(node.op, ast.Mult | ast.BitAnd) or (number and isinstance(node.op, ast.Add))
+        if not either:  # a · b is b · a
             yield ast.BinOp(node.right, node.op, node.left)
         yield from (ast.BinOp(node.left, op(), node.right) for op in OPERATORS.get(type(node.op), ()))
     elif isinstance(node, ast.Compare):

@@ -66,6 +66,7 @@ def test_one_sentence_is_read_as_by_transformers(ours, theirs, sentence):
     assert distance(hidden, wanted.last_hidden_state) < 1e-5
     assert max(distance(a, b) for a, b in zip(maps, wanted.attentions, strict=True)) < 1e-5
     assert len(maps) == 6 and maps[0].shape == (1, 12, ids.size(1), ids.size(1))
+    assert sentence != "No." or torch.equal(encoder(ids)[0], hidden)  # without lengths, too
 
 
 @needs_model
@@ -122,6 +123,8 @@ def test_what_is_written_is_weight_times_length():
     found = english.written(weights, torch.tensor([[0.0, 2.0, 1.0]]))
     torch.testing.assert_close(found, torch.tensor([[[0.0, 1.0, 0.0], [0.0, 0.4, 0.6]]]))
     torch.testing.assert_close(english.written(weights, torch.full((1, 3), 7.0)), weights)  # equal lengths: no change
+    weights, lengths = torch.rand(2, 5, 3, 3), torch.rand(2, 5, 3)  # head by head, as of whole models
+    torch.testing.assert_close(english.written(weights, lengths)[1, 4], english.written(weights[1, 4], lengths[1, 4]))
 
 
 @needs_model
@@ -213,11 +216,11 @@ def test_without_a_network_it_is_said_what_to_do(monkeypatch):
         if module is not None:
 
             def fail(*_):
-                raise ConnectionError("no route")
+                raise ConnectionError("no route\nand more")
 
             module.hf_hub_download = fail
         monkeypatch.setitem(sys.modules, "huggingface_hub", module)
-        with pytest.raises(RuntimeError, match=r"could not be fetched \(.+\): run `make model` with a network"):
+        with pytest.raises(RuntimeError, match=r"could not be fetched \([^\n]+\): run `make model` with a network"):
             english.fetch_model()
 
 

@@ -165,6 +165,9 @@ def test_a_budget_says_what_is_lacking():
     times = {h: 1.0 + h for h in sweep.HEADS}
     found = sweep.affordable("dates", 0.99, 4 * 8 * 2100, 2.5, times)
     assert found[4] == (sweep.by_heads("dates", "validation")[4][0], 4 * 4 * 2100, 2.5, [])
+    worst = sweep.by_heads("dates", "validation")[1][0]
+    assert sweep.affordable("dates", worst, 4 * 2100, 1, times)[1][3] == []  # what is just reached is enough
+    assert sweep.table_bytes("lookback", 8) == 8 * 16 * 16 * 4 and sweep.table_bytes("dates", 8) == 8 * 2100 * 4
     assert found[1][3] == ["quality"] and found[8][3] == ["time"] and found[16][3] == ["memory", "time"]
 
 
