@@ -172,7 +172,10 @@ class Runner:
         begin, run = time.monotonic(), functools.partial(self.run, [i])
         if not in_a_child(run) and not in_a_child(run):  # a test with a clock may fail once on a busy machine
             self.report(-1, "fails", [self.session.items[i].nodeid])
-        return {key for key, flag in zip(self.found, self.flags, strict=False) if flag}, time.monotonic() - begin
+        found = {
+            key for key, flag in zip(self.found, self.flags[:], strict=False) if flag
+        }  # bytes: numbers, one by one
+        return found, time.monotonic() - begin
 
     def run(self, chosen, key=None, edit=None):
         """Run these tests: with an edit, or without one, and note which functions are called."""
