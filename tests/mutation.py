@@ -149,7 +149,11 @@ class Runner:
                 self.found.setdefault((code.co_filename, code.co_name, code.co_firstlineno), []).append(one)
         self.session, self.flags = session, mmap.mmap(-1, len(self.found) + 1)  # shared with all children
         reached, seconds = zip(*map(self.tried, range(len(session.items))), strict=True)
-        quickest = sorted(range(len(session.items)), key=seconds.__getitem__)
+        quickest, times, turn = sorted(range(len(session.items)), key=seconds.__getitem__), {}, {}
+        for i in quickest:  # one test of each name, then a second of each
+            name = session.items[i].nodeid.partition("[")[0]
+            turn[i] = times[name] = times.get(name, -1) + 1
+        quickest.sort(key=turn.__getitem__)
         for number, (path, where, edit) in enumerate(self.edits):
             key, total, chosen = (path, *where), 0, []
             early = key in self.early or key not in self.found

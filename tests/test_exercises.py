@@ -29,6 +29,7 @@ import mha.attention
 import mha.torch_bridge
 import mha.transformer
 from mha.exercises import check, compare, hint, judge, probes, progress, sandbox, solution
+from mha.exercises.card import Verdict
 from mha.exercises.compare import describe, equal, one_tensor, plain, whole
 from mha.exercises.exercise import Case, Exercise, Mistake, random_weights
 from mha.exercises.judge import behaviour, exercises, same
@@ -1321,6 +1322,28 @@ def test_what_an_answer_prints_is_caught_and_shown():
     with contextlib.redirect_stdout(text):
         verdict = check("1.2", answer)
     assert verdict.status == "right" and "It also printed: hello" in repr(verdict) and not text.getvalue()
+
+
+def test_long_prints_and_long_tracebacks_are_cut():
+    def says(printed):
+        return repr(Verdict("0.1", "doubled", "right", printed=printed)).splitlines()[-1]
+
+    assert says("x" * 119 + "\n" + "y" * 120) == f"It also printed: {'x' * 119} / {'y' * 117}…"
+    assert says("a\nb\nc\n") == "It also printed: a / b / c" and says("a\nb\nc\nd") == "It also printed: a / b / c …"
+
+    def down(n):
+        return 1 / 0 if n == 0 else down(n - 1)
+
+    *lines, last = check("1.2", lambda n: down(5)).lines.splitlines()
+    assert len(lines) == 2 and "in down: return 1 / 0" in last
+
+
+def test_what_runs_elsewhere_is_asked_there():
+    class There(sandbox.Elsewhere):
+        def outcome(self, *asked):
+            return asked
+
+    assert sandbox.run(There(), (1, 2), ["a", "b"], 3, True) == ((1, 2), ["a", "b"], 3, True)
 
 
 def test_changed_inputs_are_noticed():
