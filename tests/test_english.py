@@ -91,6 +91,7 @@ def test_reading_and_vectors(ours):
     tokens, maps = english.read(encoder, tokenizer, SENTENCES[0])
     assert tokens == ["[CLS]", "maya", "fed", "her", "cat", ",", "twice", ".", "[SEP]"] and maps.shape == (6, 12, 9, 9)
     torch.testing.assert_close(maps.sum(dim=-1), torch.ones(6, 12, 9))
+    assert tokenizer(["cat " * 200])[1] == [202]  # nothing is cut off
     near, same, far = english.vectors(
         encoder,
         tokenizer,
