@@ -104,6 +104,11 @@ def test_the_smallest_set_is_the_best_of_the_smallest(target):
     assert right[sum(1 << 4 * layer + head for layer, head in gone)] == count
 
 
+def test_a_set_that_just_misses_is_not_taken():
+    best = max(count for number, count in enumerate(sweep.subsets().tolist()) if 12 - number.bit_count() == 9)
+    assert sweep.smallest_set(best / 300)[0] <= 9 and sweep.smallest_set((best + 0.3) / 300)[0] != 9
+
+
 def test_a_table_of_ones_own_is_read():
     assert [sweep._number(text) for text in ("-3", "12", "0.5", "-1e-3", "-", "bank")] == [
         -3,
