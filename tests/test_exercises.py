@@ -28,9 +28,9 @@ from torch import nn
 import mha.attention
 import mha.torch_bridge
 import mha.transformer
-from mha.exercises import check, compare, hint, judge, probes, progress, sandbox, solution
+from mha.exercises import card, check, compare, hint, judge, probes, progress, sandbox, solution
 from mha.exercises.card import Verdict
-from mha.exercises.compare import describe, equal, one_tensor, plain, whole
+from mha.exercises.compare import Raised, describe, equal, one_tensor, plain, whole
 from mha.exercises.exercise import Case, Exercise, Mistake, random_weights
 from mha.exercises.judge import behaviour, exercises, same
 from tests.mutants import mutants
@@ -745,6 +745,7 @@ def test_how_much_too_large_scores_are():
         assert probes.log_ratio(3 * (factor * scores + 1).softmax(dim=-1), wanted) == pytest.approx(factor, rel=1e-4)
     assert probes.log_ratio((scores + scores**2).softmax(dim=-1), wanted) is None
     assert probes.log_ratio(wanted[:, :4], wanted) is None and probes.log_ratio(wanted - 0.01, wanted) is None
+    assert probes.log_ratio((wanted - 0.05).clamp(min=0), wanted) is None
 
 
 BY_8, BY_ITS_OWN = "divided by 8 whatever d_k is; wanted √d_k", "multiplied by 2 at d_k = 4, 3 at d_k = 16; wanted by 1"
@@ -757,6 +758,7 @@ BY_8, BY_ITS_OWN = "divided by 8 whatever d_k is; wanted √d_k", "multiplied by
         (lambda d: -(d**0.5), "wrong sign"),
         (lambda d: d, "divided by d_k, wanted √d_k"),
         (lambda d: d**-0.5, "divided by d_k to the power of -0.5,"),
+        (lambda d: 1 / d, "divided by d_k to the power of -1,"),
         (lambda d: d**0.25, "divided by d_k to the power of 0.25,"),
         (lambda d: (d + 3) ** 0.5, "divided by the root of the number of keys,"),
         (lambda d: d + 3, "divided by the number of keys,"),
@@ -995,6 +997,27 @@ def test_a_wave_that_turns_too_fast_is_not_told_modulo_a_turn():
     verdict = check("7.2", faster)
     assert verdict.mistake == "wrong-rates"
     assert "pair 0 turns by 0.7168 radians, or that and whole turns; wanted 1.0000" in verdict.message
+
+
+def test_several_masks_are_not_one():
+    assert check("1.2", lambda n: ALL["1.2"].reference(n).expand(2, n, n)).mistake == "wrong-shape"
+
+
+def test_a_mask_is_called_upside_down_where_all_weight_is_hidden():
+    def answer(share):
+        def some_hidden(q, k, v, mask=None):
+            weights = ALL["1.1"].reference(q, k, v, mask)[1]
+            hidden = 1 - mask.to(q.dtype) if mask is not None else 0
+            weights = weights * (1 - share) + share * hidden if mask is not None else weights
+            return weights @ v, weights
+
+        return some_hidden
+
+    some = check("1.1", answer(0.1))
+    assert some.mistake == "weight-on-hidden-keys" and "upside down" not in some.message
+    verdict = check("1.1", answer(1))
+    assert verdict.mistake == "weight-on-hidden-keys" and "100% of all weight" in verdict.message
+    assert "Is the mask upside down?" in verdict.message
 
 
 def test_an_answer_of_7_5_may_not_forget_start():
@@ -1455,6 +1478,79 @@ def test_numbers_are_compared_in_words():
     assert "for d_model=12, num_heads=3, bias=True, wanted 624, yours 576." in repr(verdict)
 
 
+def shown(*cases, **settings):
+    """The difference that is shown of these (yours, wanted), and the texts of its picture."""
+    exercise = Exercise(
+        "0.3",
+        lambda a, b: a,
+        difficulty=1,
+        minutes=2,
+        hints=(),
+        mistakes=(),
+        inputs=dict,
+        cell="{:.2f}".format,
+        **settings,
+    )
+    found = card.difference(exercise, [Case(f"case {n}", (4, 0.5), *both, False) for n, both in enumerate(cases)])
+    return found.words, re.findall(r"<text[^>]*>([^<]*)</text>", found.svg)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "yours", "words"),
+    [
+        (1234567, 3, "wanted 1,234,567, yours 3."),
+        (1 / 3, 2e9, "wanted 0.333333, yours 2e+09."),
+        ([1, 2], [1, 2, 3], "wanted [1, 2], yours [1, 2, 3]."),
+        (list(range(100)), 2.0, f"wanted {str(list(range(100)))[:117]}…, yours 2."),
+        (["x" * 115], 1, f"wanted {['x' * 115]}, yours 1."),
+        (["x" * 116], 1, f"wanted {str(['x' * 116])[:117]}…, yours 1."),
+    ],
+)
+def test_numbers_and_lists_are_shown_short(wanted, yours, words):
+    assert shown((yours, wanted)) == (f"First difference: for a=4, b=0.5, {words}", [])
+
+
+def test_the_part_to_look_at_is_shown_before_the_others():
+    one, two, three = ONE, 2 * ONE, 3 * ONE
+    settings = {"parts": ("context", "weights"), "look_at": 1}
+    assert (
+        "in the weights at [0, 0], on case 0: wanted 2.00, yours 3.00."
+        in shown(((two, three), (one, two)), **settings)[0]
+    )
+    assert (
+        "in the context at [0, 0], on case 0: wanted 1.00, yours 2.00."
+        in shown(((two, two), (one, two)), **settings)[0]
+    )
+    assert "First difference at [0, 0], on case 0: wanted" in shown((two, one))[0]
+    raised = Raised("ValueError")
+    assert "on case 1: wanted 1.00, yours 2.00." in shown((raised, one), (two, one))[0]
+
+
+def test_two_tables_stand_side_by_side_and_what_is_rounded_alike_is_told_apart():
+    wanted = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    yours = wanted + torch.tensor([[0, 0, 0], [0, 0.001, 2]])
+    words, texts = shown((yours, wanted))
+    assert words == "First difference at [1, 1], on case 0: wanted 5, yours 5.001."
+    numbers = "1.00 2.00 3.00 4.00 5.00".split()
+    assert texts == ["wanted", *numbers, "6.00", "yours", *numbers, "8.00"]
+    words, texts = shown((yours[:, :2], wanted))
+    assert words == "" and texts[7:] == ["yours", "1.00", "2.00", "4.00", "5.00"]
+
+
+def test_a_large_table_is_shown_around_the_first_difference():
+    wanted = torch.arange(3 * 12 * 20).view(3, 12, 20).float()
+    yours = wanted.clone()
+    yours[1, 10, 12] = -1
+    words, texts = shown((yours, wanted))
+    assert words.startswith("First difference at [1, 10, 12], on case 0: wanted 452.00, yours -1.00")
+    assert texts[1:65] == [f"{wanted[1, row, column]:.2f}" for row in range(3, 11) for column in range(5, 13)]
+    assert texts[-1] == "-1.00" and len(texts) == 2 * 65
+    yours[1, 0, 0] = -1
+    assert shown((yours, wanted))[1][1:65] == [
+        f"{wanted[1, row, column]:.2f}" for row in range(8) for column in range(8)
+    ]
+
+
 def test_what_a_learner_wrote_is_escaped():
     def answer(n):
         raise ValueError("<b>bold</b>")
@@ -1535,6 +1631,7 @@ ALIKE = {
     "pairs": ((ONE, 2), (ONE + 1e-5, 2.0), (ONE, 3)),
     "lengths": ((1, 2), (1, 2), (1, 2, 3)),
     "lists": ([1, 2], [1, 2], (1, 2)),
+    "lists' numbers": ([1, 2], [1, 2.0], [1, 3]),
     "numbers": (10**7, 10**7 + 9, 10**7 + 11),
     "small numbers": (0.0, 9e-7, 2e-6),
     "no number": (math.nan, math.nan, 0.0),
@@ -1556,6 +1653,7 @@ def test_tensors_of_two_answers_stand_side_by_side():
     assert [(mine[0, 0].item(), want[0, 0].item()) for mine, want in found] == [(1, 5), (3, 7)]
     ((mine, want),) = compare.pairs(ONE, 2 * ONE)
     assert torch.equal(2 * mine, want) and compare.pairs((ONE, ONE), ONE) == compare.pairs(1, 2) == []
+    assert compare.pairs(ONE, (ONE, ONE)) == []
 
 
 CALLED = {
@@ -1563,7 +1661,9 @@ CALLED = {
     "a tensor of booleans, shape (2,)": torch.tensor([True, False]),
     "a tuple of 2, such as a tensor of numbers, shape (2, 2)": (ONE, ONE),
     "a list of 2, such as a whole number": [1, 2],
+    "a list of 2, such as a number": [1.5, 2],
     "a list of 1 tuples": [(1, 2)],
+    "a list of 1 lists": [[1, 2]],
     "a tuple of 0": (),
     "a number": 1.5,
     "a bool": False,
