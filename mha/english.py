@@ -52,7 +52,7 @@ class EnglishEncoder(nn.Module):
 
     def __init__(self, make_attention: Callable[[], nn.Module] = lambda: MultiHeadAttention(WIDTH, HEADS, bias=True)):
         super().__init__()
-        self.token_embedding = nn.Embedding(30522, WIDTH, padding_idx=0)
+        self.token_embedding = nn.Embedding(30522, WIDTH)
         self.position_embedding = nn.Embedding(512, WIDTH)
         self.type_embedding = nn.Embedding(2, WIDTH)  # first or second sentence of a pair: here always the first
         self.norm = nn.LayerNorm(WIDTH, eps=1e-12)
@@ -224,8 +224,8 @@ def vectors(encoder: EnglishEncoder, tokenizer: Tokenizer, sentences: Sequence[s
     ids, lengths, _ = tokenizer(sentences)
     hidden, _ = encoder(ids.to(_device(encoder)), lengths)
     real = padding_mask(lengths, ids.size(1), device=hidden.device)[:, 0, 0, :, None]  # (B, T, 1)
-    mean = (hidden * real).sum(dim=1) / real.sum(dim=1)
-    return torch.nn.functional.normalize(mean, dim=-1)
+    total = (hidden * real).sum(dim=1)  # the mean's direction: its length is made 1 anyway
+    return torch.nn.functional.normalize(total, dim=-1)
 
 
 def _device(encoder: EnglishEncoder) -> torch.device:

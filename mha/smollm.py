@@ -155,7 +155,7 @@ class Tokenizer:
     """
 
     def __init__(self, fields: Any):
-        from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+        from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
         pieces = fields["tokenizer.ggml.tokens"].contents()
         merges = [tuple(pair.split(" ")) for pair in fields["tokenizer.ggml.merges"].contents()]
@@ -164,8 +164,7 @@ class Tokenizer:
         digits, bytes_ = pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)
         self.pieces.pre_tokenizer = pre_tokenizers.Sequence([digits, bytes_])
         self.pieces.decoder = decoders.ByteLevel()
-        special = [piece for piece, kind in zip(pieces, kinds, strict=True) if kind == 3]
-        self.pieces.add_special_tokens([AddedToken(piece, special=True, normalized=False) for piece in special])
+        self.pieces.add_special_tokens([pieces[number] for number, kind in enumerate(kinds) if kind == 3])
 
     def __call__(self, text: str) -> tuple[Tensor, list[str]]:
         ids = self.pieces.encode(text).ids

@@ -28,13 +28,15 @@ from torch import nn
 import mha.attention
 import mha.torch_bridge
 import mha.transformer
-from mha.exercises import check, hint, judge, progress, sandbox, solution
-from mha.exercises.compare import describe, equal, one_tensor, plain, whole
-from mha.exercises.exercise import Case, Exercise, Mistake
+from mha.exercises import card, check, compare, hint, judge, probes, progress, sandbox, solution
+from mha.exercises.card import Verdict
+from mha.exercises.compare import Raised, describe, equal, one_tensor, plain, whole
+from mha.exercises.exercise import Case, Exercise, Mistake, random_weights
 from mha.exercises.judge import behaviour, exercises, same
 from tests.mutants import mutants
 
 ALL = exercises()
+ONE = torch.ones(2, 2)
 every_exercise = pytest.mark.parametrize("exercise", ALL.values(), ids=list(ALL))
 every_mistake = pytest.mark.parametrize(
     ("exercise", "mistake"),
@@ -425,7 +427,15 @@ def test_a_mistake_is_an_edit_of_the_reference():
     assert [exercise.answer(one)(3) for one in exercise.mistakes] == [9, 7, 3]
     assert list(exercise.pairs()) == [(square, more)] and exercise.answer(square, more)(3) == 10
     assert exercise.answer(more) is exercise.answer(more)  # made once
+    assert [exercise.mistake(one.name) for one in exercise.mistakes] == [square, more, neither]
     assert exercise.source.endswith("# the double") and doubled(3) == 6
+
+
+def test_random_weights_are_steady_and_far_from_even():
+    weights = random_weights(1, 500, 6)
+    torch.testing.assert_close(weights.sum(dim=-1), torch.ones(500))
+    assert weights.amax(dim=-1).median() > 0.6 and weights.argmax(dim=-1).unique().numel() == 6
+    assert torch.equal(weights, random_weights(1, 500, 6)) and not torch.equal(weights, random_weights(2, 500, 6))
 
 
 @pytest.mark.parametrize(
@@ -654,6 +664,129 @@ def test_where_only_view_is_wrong_only_view_is_blamed():
     assert verdict.mistake == "view-refuses" and "the numbers are still wrong" in verdict.message
 
 
+# The probes on answers made for them.
+
+
+def attempt_of(answer, *cases):
+    """An attempt at no exercise in particular."""
+    exercise = Exercise("0.3", lambda a, b: a, difficulty=1, minutes=2, hints=(), mistakes=(), inputs=dict)
+    return probes.Attempt(exercise, answer, [Case(str(n), (), *both, False) for n, both in enumerate(cases)])
+
+
+def cells(shares):
+    """An answer that counts these cells of a table."""
+    return lambda weights, _: sum(share * weights[:, t, s] for (t, s), share in shares.items())
+
+
+RIGHT_CELLS = {(1, 0): 0.5, (2, 1): 0.5}
+EXTRA = dict.fromkeys([(t, s) for t in range(5) for s in range(5) if (t, s) not in RIGHT_CELLS], 0.25)
+CELLS = {
+    "the right ones": (cells(RIGHT_CELLS), None),
+    "one too many": (
+        cells({**RIGHT_CELLS, (3, 3): 0.1}),
+        ("cells-too-many", "With some, cell (3, 3) counts (query, key), which should not."),
+    ),
+    "eleven too many": (
+        cells({**RIGHT_CELLS, **dict(list(EXTRA.items())[:11])}),
+        ("cells-too-many", "With some, cell (0, 0) counts (query, key) and 10 more that should not."),
+    ),
+    "half of all too many": (cells({**RIGHT_CELLS, **dict(list(EXTRA.items())[:12])}), None),
+    "one too few": (
+        cells({(1, 0): 0.5}),
+        ("cells-missing", "With some, cell (2, 1) (query, key) does not count; it should."),
+    ),
+    "another share": (
+        cells({(1, 0): 0.5, (2, 1): 0.499}),
+        ("wrong-share", "The right cells, but with some (2, 1) counts 0.499, wanted 1/2: a mean over"),
+    ),
+    "squares": (lambda weights, _: cells(RIGHT_CELLS)(weights**2, _), None),
+    "no table": (lambda weights, _: weights.sum(), None),
+    "NaN": (lambda weights, _: weights.sum((1, 2)) * math.nan, None),
+    "an error": (lambda weights, _: weights.no_such_thing, None),
+    "an error once": (lambda weights, _: cells(RIGHT_CELLS)(weights, _) if weights.sum() == 1 else 1 / 0, None),
+}
+
+
+@pytest.mark.parametrize(("answer", "finding"), CELLS.values(), ids=list(CELLS))
+def test_which_cells_count(answer, finding):
+    found = probes.cells_used(5, "more", RIGHT_CELLS, "some")(attempt_of(answer))
+    assert found == finding or (found[0] == finding[0] and found[1].startswith(finding[1]))
+
+
+TERMS = {"d²": (2, 0), "d·h": (1, 1), "d": (1, 0), "d²/h": (2, -1), "1": (0, 0)}
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (lambda d, h: 4 * d * d + 3 * d, "4·d² + 3·d"),
+        (lambda d, h: -d * h, "− 1·d·h"),
+        (lambda d, h: d * d / 2 - 2, "0.5·d² − 2"),
+        (lambda d, h: d * d / h + 1, "1·d²/h + 1"),
+        (lambda d, h: 0, "0"),
+        (lambda d, h: 1.5**d, ""),
+        (lambda d, h: d + 0.01, ""),
+        (lambda d, h: math.inf, None),
+        (lambda d, h: "many", None),
+        (lambda d, h: 1 // 0, None),
+    ],
+)
+def test_a_count_is_written_as_a_sum(count, words):
+    sizes = [(8, 2), (8, 4), (12, 3), (16, 2), (20, 5), (64, 8), (512, 8)]
+    assert probes.as_sum(attempt_of(count), TERMS, sizes) == words
+    assert probes.as_sum(attempt_of(lambda d, h, more: count(d, h) if more == 7 else None), TERMS, sizes, 7) == words
+
+
+def test_how_much_too_large_scores_are():
+    scores = torch.randn(2, 5, 6, generator=torch.Generator().manual_seed(0))
+    wanted = scores.softmax(dim=-1)
+    for factor in (1, 2, -1, 0.5):
+        assert probes.log_ratio((factor * scores).softmax(dim=-1), wanted) == pytest.approx(factor, rel=1e-4)
+        assert probes.log_ratio(3 * (factor * scores + 1).softmax(dim=-1), wanted) == pytest.approx(factor, rel=1e-4)
+    assert probes.log_ratio((scores + scores**2).softmax(dim=-1), wanted) is None
+    assert probes.log_ratio(wanted[:, :4], wanted) is None and probes.log_ratio(wanted - 0.01, wanted) is None
+    assert probes.log_ratio((wanted - 0.05).clamp(min=0), wanted) is None
+
+
+BY_8, BY_ITS_OWN = "divided by 8 whatever d_k is; wanted √d_k", "multiplied by 2 at d_k = 4, 3 at d_k = 16; wanted by 1"
+
+
+@pytest.mark.parametrize(
+    ("divisor", "says"),
+    [
+        (lambda d: d**0.5, None),
+        (lambda d: -(d**0.5), "wrong sign"),
+        (lambda d: d, "divided by d_k, wanted √d_k"),
+        (lambda d: d**-0.5, "divided by d_k to the power of -0.5,"),
+        (lambda d: 1 / d, "divided by d_k to the power of -1,"),
+        (lambda d: d**0.25, "divided by d_k to the power of 0.25,"),
+        (lambda d: (d + 3) ** 0.5, "divided by the root of the number of keys,"),
+        (lambda d: d + 3, "divided by the number of keys,"),
+        (lambda d: 8, BY_8),
+        (lambda d: d**0.5 / {4: 2, 16: 3}[d], BY_ITS_OWN),
+    ],
+)
+def test_a_scale_has_a_name(divisor, says):
+    sizes = {"d_k": lambda d: d, "the number of keys": lambda d: d + 3}
+    found = probes.name_the_scale({d: d**0.5 / divisor(d) for d in (4, 16)}, sizes)
+    assert found is None if says is None else says in found[1]
+    assert says is None or found[0] == ("wrong-sign" if "sign" in says else "wrong-scale")
+    assert probes.name_the_scale({4: 2.0, 16: None}, sizes) is None
+
+
+def test_a_constant_factor_is_one_for_all_results():
+    def factor(*cases):
+        return probes.constant_factor(attempt_of(None, *cases))
+
+    x = torch.randn(3, 4)
+    assert factor((2 * x, x), (-2 * x, -x)) == ("constant-factor", "Every number is 2 times the wanted one.")
+    assert factor(((3 * x, 3 * ONE), (x, ONE)))[1] == "Every number is 3 times the wanted one."
+    assert "-0.3333" in factor((x / -3, x))[1]
+    for cases in ([(2 * x, x), (3 * x, x)], [(x, x)], [(x + 1, x)], [(1, 2)], [(2 * x[:2], x)], [(0 * x, x)]):
+        assert factor(*cases) is None
+    assert factor((x, 0 * x)) is None
+
+
 def coref(pick=None, right=None, base=None, order=False):
     def answer(w, p, c):
         n = torch.arange(len(w))
@@ -864,6 +997,27 @@ def test_a_wave_that_turns_too_fast_is_not_told_modulo_a_turn():
     verdict = check("7.2", faster)
     assert verdict.mistake == "wrong-rates"
     assert "pair 0 turns by 0.7168 radians, or that and whole turns; wanted 1.0000" in verdict.message
+
+
+def test_several_masks_are_not_one():
+    assert check("1.2", lambda n: ALL["1.2"].reference(n).expand(2, n, n)).mistake == "wrong-shape"
+
+
+def test_a_mask_is_called_upside_down_where_all_weight_is_hidden():
+    def answer(share):
+        def some_hidden(q, k, v, mask=None):
+            weights = ALL["1.1"].reference(q, k, v, mask)[1]
+            hidden = 1 - mask.to(q.dtype) if mask is not None else 0
+            weights = weights * (1 - share) + share * hidden if mask is not None else weights
+            return weights @ v, weights
+
+        return some_hidden
+
+    some = check("1.1", answer(0.1))
+    assert some.mistake == "weight-on-hidden-keys" and "upside down" not in some.message
+    verdict = check("1.1", answer(1))
+    assert verdict.mistake == "weight-on-hidden-keys" and "100% of all weight" in verdict.message
+    assert "Is the mask upside down?" in verdict.message
 
 
 def test_an_answer_of_7_5_may_not_forget_start():
@@ -1193,6 +1347,28 @@ def test_what_an_answer_prints_is_caught_and_shown():
     assert verdict.status == "right" and "It also printed: hello" in repr(verdict) and not text.getvalue()
 
 
+def test_long_prints_and_long_tracebacks_are_cut():
+    def says(printed):
+        return repr(Verdict("0.1", "doubled", "right", printed=printed)).splitlines()[-1]
+
+    assert says("x" * 119 + "\n" + "y" * 120) == f"It also printed: {'x' * 119} / {'y' * 117}…"
+    assert says("a\nb\nc\n") == "It also printed: a / b / c" and says("a\nb\nc\nd") == "It also printed: a / b / c …"
+
+    def down(n):
+        return 1 / 0 if n == 0 else down(n - 1)
+
+    *lines, last = check("1.2", lambda n: down(5)).lines.splitlines()
+    assert len(lines) == 2 and "in down: return 1 / 0" in last
+
+
+def test_what_runs_elsewhere_is_asked_there():
+    class There(sandbox.Elsewhere):
+        def outcome(self, *asked):
+            return asked
+
+    assert sandbox.run(There(), (1, 2), ["a", "b"], 3, True) == ((1, 2), ["a", "b"], 3, True)
+
+
 def test_changed_inputs_are_noticed():
     def answer(x, num_heads):
         x *= 1
@@ -1302,6 +1478,79 @@ def test_numbers_are_compared_in_words():
     assert "for d_model=12, num_heads=3, bias=True, wanted 624, yours 576." in repr(verdict)
 
 
+def shown(*cases, **settings):
+    """The difference that is shown of these (yours, wanted), and the texts of its picture."""
+    exercise = Exercise(
+        "0.3",
+        lambda a, b: a,
+        difficulty=1,
+        minutes=2,
+        hints=(),
+        mistakes=(),
+        inputs=dict,
+        cell="{:.2f}".format,
+        **settings,
+    )
+    found = card.difference(exercise, [Case(f"case {n}", (4, 0.5), *both, False) for n, both in enumerate(cases)])
+    return found.words, re.findall(r"<text[^>]*>([^<]*)</text>", found.svg)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "yours", "words"),
+    [
+        (1234567, 3, "wanted 1,234,567, yours 3."),
+        (1 / 3, 2e9, "wanted 0.333333, yours 2e+09."),
+        ([1, 2], [1, 2, 3], "wanted [1, 2], yours [1, 2, 3]."),
+        (list(range(100)), 2.0, f"wanted {str(list(range(100)))[:117]}…, yours 2."),
+        (["x" * 115], 1, f"wanted {['x' * 115]}, yours 1."),
+        (["x" * 116], 1, f"wanted {str(['x' * 116])[:117]}…, yours 1."),
+    ],
+)
+def test_numbers_and_lists_are_shown_short(wanted, yours, words):
+    assert shown((yours, wanted)) == (f"First difference: for a=4, b=0.5, {words}", [])
+
+
+def test_the_part_to_look_at_is_shown_before_the_others():
+    one, two, three = ONE, 2 * ONE, 3 * ONE
+    settings = {"parts": ("context", "weights"), "look_at": 1}
+    assert (
+        "in the weights at [0, 0], on case 0: wanted 2.00, yours 3.00."
+        in shown(((two, three), (one, two)), **settings)[0]
+    )
+    assert (
+        "in the context at [0, 0], on case 0: wanted 1.00, yours 2.00."
+        in shown(((two, two), (one, two)), **settings)[0]
+    )
+    assert "First difference at [0, 0], on case 0: wanted" in shown((two, one))[0]
+    raised = Raised("ValueError")
+    assert "on case 1: wanted 1.00, yours 2.00." in shown((raised, one), (two, one))[0]
+
+
+def test_two_tables_stand_side_by_side_and_what_is_rounded_alike_is_told_apart():
+    wanted = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    yours = wanted + torch.tensor([[0, 0, 0], [0, 0.001, 2]])
+    words, texts = shown((yours, wanted))
+    assert words == "First difference at [1, 1], on case 0: wanted 5, yours 5.001."
+    numbers = "1.00 2.00 3.00 4.00 5.00".split()
+    assert texts == ["wanted", *numbers, "6.00", "yours", *numbers, "8.00"]
+    words, texts = shown((yours[:, :2], wanted))
+    assert words == "" and texts[7:] == ["yours", "1.00", "2.00", "4.00", "5.00"]
+
+
+def test_a_large_table_is_shown_around_the_first_difference():
+    wanted = torch.arange(3 * 12 * 20).view(3, 12, 20).float()
+    yours = wanted.clone()
+    yours[1, 10, 12] = -1
+    words, texts = shown((yours, wanted))
+    assert words.startswith("First difference at [1, 10, 12], on case 0: wanted 452.00, yours -1.00")
+    assert texts[1:65] == [f"{wanted[1, row, column]:.2f}" for row in range(3, 11) for column in range(5, 13)]
+    assert texts[-1] == "-1.00" and len(texts) == 2 * 65
+    yours[1, 0, 0] = -1
+    assert shown((yours, wanted))[1][1:65] == [
+        f"{wanted[1, row, column]:.2f}" for row in range(8) for column in range(8)
+    ]
+
+
 def test_what_a_learner_wrote_is_escaped():
     def answer(n):
         raise ValueError("<b>bold</b>")
@@ -1370,7 +1619,6 @@ def test_the_references_of_5_2_and_5_3_undo_the_two_layouts():
 # What is compared, and how it is called.
 
 
-ONE = torch.ones(2, 2)
 ALIKE = {
     "tensors": (ONE, ONE + 9e-5, ONE + 3e-4),
     "large ones": (1000 * ONE, 1000 * ONE + 0.09, 1000 * ONE + 0.2),
@@ -1383,6 +1631,7 @@ ALIKE = {
     "pairs": ((ONE, 2), (ONE + 1e-5, 2.0), (ONE, 3)),
     "lengths": ((1, 2), (1, 2), (1, 2, 3)),
     "lists": ([1, 2], [1, 2], (1, 2)),
+    "lists' numbers": ([1, 2], [1, 2.0], [1, 3]),
     "numbers": (10**7, 10**7 + 9, 10**7 + 11),
     "small numbers": (0.0, 9e-7, 2e-6),
     "no number": (math.nan, math.nan, 0.0),
@@ -1399,12 +1648,22 @@ def test_what_counts_as_the_same(one, same_one, other):
     assert equal(same_one, one) and not equal(one, other) and not equal(other, one)
 
 
+def test_tensors_of_two_answers_stand_side_by_side():
+    found = compare.pairs((ONE, 2, 3 * ONE, 4 * ONE), (5 * ONE, 6, 7 * ONE))
+    assert [(mine[0, 0].item(), want[0, 0].item()) for mine, want in found] == [(1, 5), (3, 7)]
+    ((mine, want),) = compare.pairs(ONE, 2 * ONE)
+    assert torch.equal(2 * mine, want) and compare.pairs((ONE, ONE), ONE) == compare.pairs(1, 2) == []
+    assert compare.pairs(ONE, (ONE, ONE)) == []
+
+
 CALLED = {
     "a tensor of numbers, shape (2, 2)": ONE,
     "a tensor of booleans, shape (2,)": torch.tensor([True, False]),
     "a tuple of 2, such as a tensor of numbers, shape (2, 2)": (ONE, ONE),
     "a list of 2, such as a whole number": [1, 2],
+    "a list of 2, such as a number": [1.5, 2],
     "a list of 1 tuples": [(1, 2)],
+    "a list of 1 lists": [[1, 2]],
     "a tuple of 0": (),
     "a number": 1.5,
     "a bool": False,

@@ -85,6 +85,9 @@ def test_lookback_where_only_the_last_place_asks():
     right, wrong = -torch.tensor([9.0, 0.0] + [0.0] * 14).log_softmax(dim=0)[:2]
     expected = ((7 * right + wrong) / 8).item()  # of 4 × 2 outputs at the last place
     assert lookback.loss(Known(), tokens, only_last=True).item() == pytest.approx(expected)
+    everywhere = (13 * math.log(16) + expected) / 14  # at the 13 places before, each of 16 tokens is as likely
+    assert lookback.loss(Known(), tokens).item() == pytest.approx(everywhere)
+    assert type(lookback.accuracy(Known(), tokens)) is float
 
 
 def test_one_head_set_by_hand_is_right_for_every_pair_at_every_place():
@@ -221,6 +224,8 @@ def test_batches_depend_on_their_number_alone_and_waste_little():
     again = dates.Batches(examples, size=32, seed=1)
     for step, (source, target) in zip((31, 7, 40, 0), reversed(first), strict=True):
         assert torch.equal(again(step)[0], source) and torch.equal(again(step)[1], target)
+    other = dates.Batches(examples, size=32, seed=2)
+    assert Counter(dates.decode(other(0)[1])) != Counter(dates.decode(batches(0)[1]))
     rows = [row for step in range(31) for row in dates.decode(batches(step)[1])]
     assert len(rows) == 31 * 32 and Counter(rows) <= Counter(iso for _, iso in examples)
     assert not torch.equal(batches(0)[0], batches(31)[0][:, : batches(0)[0].size(1)])
@@ -237,13 +242,30 @@ def test_batches_depend_on_their_number_alone_and_waste_little():
 def test_exact_counts_whole_dates():
     class Parrot(Transformer):
         def greedy(self, source, start, steps):
+            assert (start, steps) == (dates.START, 10)
             return dates.encode_dates(["1979-05-03"] * len(source)), None
 
     examples = [("3 May 1979", "1979-05-03"), ("4 May 1979", "1979-05-04"), ("5/3/79", "1979-05-03")]
     model = Parrot(len(dates.SOURCE) + 1, 12, 8, 2, 8)
-    assert dates.exact(model, examples) == pytest.approx(2 / 3)
+    examples += [("3 June 1979", "1979-06-03"), ("3 May 1980", "1980-05-03"), ("4 May 2079", "2079-05-04")]
+    examples += [("5 May 1979", "1979-05-05")]
+    exact = dates.exact(model, examples)
+    assert type(exact) is float and exact == pytest.approx(2 / 7)
     for size in (1, 2, 500):
-        assert dates.right(model, examples, size).tolist() == pytest.approx([2 / 3, 1, 1, 2 / 3])
+        assert dates.right(model, examples, size).tolist() == pytest.approx([2 / 7, 5 / 7, 6 / 7, 4 / 7])
+
+
+def test_loss_is_the_mean_of_what_each_true_symbol_costs():
+    torch.manual_seed(0)
+    model = dates.model(2, 16).eval()
+    assert sum(weight.numel() for weight in dates.model().parameters()) == 126_412
+    source, target = dates.encode(["3 May 1979", "5/4/80"]), dates.encode_dates(["1979-05-03", "1980-05-04"])
+    costs = []
+    for text, symbols in zip(source, target.tolist(), strict=True):
+        for t, symbol in enumerate(symbols):  # written one after the other, after the true ones
+            scores, _ = model(text[None], torch.tensor([[dates.START, *symbols[:t]]]))
+            costs.append(-scores[0, -1].log_softmax(dim=0)[symbol].item())
+    assert dates.loss(model, (source, target)).item() == pytest.approx(sum(costs) / 20, abs=1e-5)
 
 
 def test_quotes_and_dashes_of_phones_are_those_of_keyboards():
@@ -259,6 +281,8 @@ def test_quotes_and_dashes_of_phones_are_those_of_keyboards():
         ("19790503", ""),
         ("5/3/79", ""),
         ("99/99/9999", ""),
+        ("3 may 32", ""),
+        ("3 may 0012", ""),
         ("2024", "month day"),
         ("79", "month day"),
         ("31", "day year"),
@@ -286,6 +310,8 @@ def test_what_a_date_lacks_is_named(text, lacks):
         ("31 Feb 1999", "1999-02-31", "there is no such day as 1999-02-31"),
         ("3.5.1979", "1979-??-03", "there is no such day"),
         ("Friday, May 3, 1979", "1979-05-03", "1979-05-03 is a Thursday, not a Friday"),
+        ("Fri May 3 1979", "1979-05-03", "1979-05-03 is a Thursday, not a Friday"),
+        ("Thu May 3 1979", "1979-05-03", "none of the 48 formats"),
         ("2024/3/7", "2024-03-07", "none of the 48 formats that it has learned writes 2024-03-07 in this way"),
         ("3 May 1979", "1979-05-04", "none of the 48 formats that it has learned writes 1979-05-04 in this way"),
     ],
@@ -347,6 +373,15 @@ def test_doubt_is_what_the_ten_probabilities_leave():
     assert dates.doubts(model, ["3 May 1979", "4 May 1979"]).tolist() == [0.75, 0.0]
 
 
+def test_the_model_learns_from_forty_thousand_training_dates(monkeypatch):
+    made, asked = dates.pairs, []
+    monkeypatch.setattr(dates, "pairs", lambda count, *others: asked.append(count) or made(200, *others))
+    batches = dates.learning_batches(seed=3)
+    assert asked == [40_000] and batches.size == 64
+    expected = dates.Batches(made(200, dates.all_dates("train"), 3), 64, 3)
+    assert all(torch.equal(a, b) for a, b in zip(batches(1), expected(1), strict=True))
+
+
 # Reading the heads: exact values on maps made by hand.
 
 FORM = "{d}/{yyyy}/{m}"
@@ -359,6 +394,20 @@ def hand_made():
     for row, length in enumerate((8, 10)):
         weights[row, 0, :, :length] = torch.arange(1.0, 10 * length + 1).view(10, length)
     return weights / weights.sum(dim=-1, keepdim=True)
+
+
+@pytest.mark.parametrize("size", [1, 2, 500])
+def test_maps_are_those_of_the_model_however_many_texts_at_once(size):
+    torch.manual_seed(0)
+    model = Transformer(len(dates.SOURCE) + 1, 12, 16, 2, 32, layers=2).eval()
+    source, target = dates.encode(["3 May 1979", "5/3/79", "3.5.1979"]), dates.encode_dates(["1979-05-03"] * 3)
+    found, (_, wanted) = date_heads.maps(model, source, target, size), model(source, dates.inputs(target))
+    assert set(found) == {"encoder", "decoder", "cross"}
+    for name, table in found.items():
+        torch.testing.assert_close(table, wanted[name][0])
+        assert not table.requires_grad
+    with pytest.raises(ValueError, match="shorter"):
+        date_heads.maps(model, source, target[:2], 1)
 
 
 def test_each_character_has_its_field_and_its_digit():
@@ -457,6 +506,8 @@ def test_days_are_exchanged_where_both_texts_have_the_place(taught):
         taught, [(late, "{d} {mon} {yyyy}"), (early, "{yyyy} {mon} {d}")], second, lambda day: day // 10
     )
     assert done == [("2078-12-19", "2078-12-01", "2078-12-01")]  # the other has its day at the end
+    (row,) = date_heads.exchanged_days(taught, [(late, "{yyyy}-{mm}-{dd}")], second, lambda day: day + 5)
+    assert row == ("2078-12-19", "2078-12-24", "2078-12-14")  # its own first digit, the other's second
 
 
 def test_the_census_counts_heads_and_models():
@@ -478,6 +529,11 @@ def test_the_census_counts_heads_and_models():
     assert roles["reads only the day"](reads) and not roles["copies only the year"](reads)
     assert not roles["follows whatever is written"](reads)
     assert roles["copies only the year"](reads | {"day_while_day": 0.4})
+    assert not roles["copies only the year"](reads | {"day_while_day": 0.4, "month_while_month": 0.6})
+    assert roles["copies only the year"](reads | {"day_while_day": 0.4, "year_while_year": 0.6})
+    for name in date_heads.OWN[:2]:
+        assert not roles["reads only the day"](reads | {name: 0.6})
+    assert roles["follows whatever is written"](reads | dict.fromkeys(date_heads.OWN, 0.6))
 
 
 def test_wilsons_interval():

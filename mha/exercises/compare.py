@@ -62,7 +62,7 @@ def equal(a: Any, b: Any, tolerance: float = 1e-4) -> bool:
         return a.shape == b.shape and same_kind and not unequal(a, b, tolerance).any()
     if isinstance(a, float | int) and isinstance(b, float | int):
         return abs(a - b) <= 1e-6 * max(1, abs(b)) or (a != a and b != b)
-    return type(a) is type(b) and (a == b if isinstance(a, str | set) else not isinstance(a, torch.Tensor))
+    return type(a) is type(b) and (not isinstance(a, str | set) or a == b)
 
 
 def unequal(a: torch.Tensor, b: torch.Tensor, tolerance: float = 1e-4) -> torch.Tensor:

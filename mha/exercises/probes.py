@@ -267,9 +267,9 @@ def as_sum(
 
 def log_ratio(yours: Tensor, wanted: Tensor) -> float | None:
     """How many times too large the scores are, if that is all that is wrong; else None."""
-    if yours.shape != wanted.shape or not (yours > 0).all():
+    if yours.shape != wanted.shape:
         return None
-    mine, want = (table.double().log() for table in (yours, wanted))
+    mine, want = (table.double().log() for table in (yours, wanted))  # of what is not above 0: no number, so None
     mine, want = (table - table.mean(dim=-1, keepdim=True) for table in (mine, want))
     factor = (mine * want).sum() / (want * want).sum()
     return factor.item() if torch.allclose(mine, factor * want, 1e-2, 1e-3) else None

@@ -132,7 +132,7 @@ def names(model: Callable, tokens: Tensor, steps: int) -> float:
 
     −1 is the token of the position itself.  Positions whose text ends before are left out.
     """
-    positions = asked(tokens)[:, : tokens.size(1) - 1 - max(0, steps)]
+    positions = asked(tokens)[:, : tokens.size(1) - 1 - steps]
     other = tokens.roll(-1 - steps, dims=1)[:, : positions.size(1)]
     scores, _ = model(tokens, need_weights=False)
     return (scores[:, : positions.size(1)].argmax(dim=-1) == other)[positions].float().mean().item()
