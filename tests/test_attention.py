@@ -524,11 +524,12 @@ def test_masks_alone_may_be_mapped_over():
 
 
 @pytest.mark.parametrize("masked", [False, True], ids=["no mask", "mask"])
-def test_heads_may_share_one_table_of_keys(masked):
-    q, k, v = random(B, H, T, 2), random(B, 1, S, 2, seed=1), random(B, 1, S, 3, seed=2)
-    mask = coins(B, 1, T, S) if masked else None
+@pytest.mark.parametrize("texts", [(), (B,)])
+def test_heads_may_share_one_table_of_keys(masked, texts):
+    q, k, v = random(*texts, H, T, 2), random(*texts, 1, S, 2, seed=1), random(*texts, 1, S, 3, seed=2)
+    mask = coins(*texts, 1, T, S) if masked else None
     got = scaled_dot_product_attention(q, k, v, mask)
-    wanted = scaled_dot_product_attention(q, *(x.expand(B, H, -1, -1) for x in (k, v)), mask)
+    wanted = scaled_dot_product_attention(q, *(x.expand(*texts, H, -1, -1) for x in (k, v)), mask)
     for ours, theirs in zip(got, wanted, strict=True):
         close(ours, theirs)
 

@@ -34,7 +34,7 @@ def version(requirement):
 
 
 def test_requirements_are_pinned():
-    for name in ("requirements.txt", "tests/requirements.txt"):
+    for name in ("requirements.txt", "tests/requirements.txt", "tests/hub.txt"):
         assert all(version(pin) for pin in listed(name).values())
 
 
@@ -65,7 +65,7 @@ def test_the_workflow_runs_what_make_runs():
     assert "python -m pytest" in steps and "$(BIN)/python -m pytest\n" in (ROOT / "Makefile").read_text("utf-8")
     assert jobs["gpu"]["if"] == "vars.GPU_RUNNER != '' && github.event_name != 'pull_request'"
     tried = {job["list"] for job in jobs["versions"]["strategy"]["matrix"]["include"]}
-    assert tried == {path.stem for path in (ROOT / "tests").glob("*.txt")} - {"requirements"}
+    assert tried == {path.stem for path in (ROOT / "tests").glob("*.txt")} - {"requirements", "hub"}
 
 
 @pytest.mark.skipif(os.name == "nt" or not shutil.which("make"), reason="only where make is")

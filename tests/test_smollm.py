@@ -55,12 +55,12 @@ def test_logits_and_weights_are_those_of_transformers(loaded):
     ids, _ = tokenizer("Maya fed her cat, twice, in 2026; her cat was hungry.")
     with torch.no_grad():
         found = theirs.eval()(ids, output_attentions=True)
-    logits, maps = model(ids, need_weights=True)
+    logits, maps = model(ids)
     torch.testing.assert_close(logits, found.logits, atol=1e-3, rtol=0)
     for ours, other in zip(maps, found.attentions, strict=True):
         torch.testing.assert_close(ours, other, atol=1e-4, rtol=0)
     kept = model.empty_cache()
-    steps = [model(part, cache=kept) for part in ids.split([5, *[1] * (ids.size(1) - 5)], dim=1)]
+    steps = [model(part, cache=kept)[0] for part in ids.split([5, *[1] * (ids.size(1) - 5)], dim=1)]
     torch.testing.assert_close(torch.cat(steps, dim=1), logits, atol=1e-3, rtol=0)
 
 

@@ -41,7 +41,7 @@ SCORED = repeats.batch(2 * 10**9, 40)  # other texts, for strengths
 def strengths(model):
     """{kind: (texts, layers, heads)} on the texts kept for it."""
     with torch.no_grad():
-        maps = torch.stack(model(SCORED, need_weights=True)[1], dim=1)  # (B, layers, h, T, T)
+        maps = torch.stack(model(SCORED)[1], dim=1)  # (B, layers, h, T, T)
     return heads.over_sentences(zip(map(repeats.letters, SCORED), maps, strict=True), causal=True)
 
 
@@ -57,7 +57,7 @@ def look(model):
 
 def snapshot(model):
     """Weights on the first two of the texts kept for strengths: (2 texts, layers, h, T, T)."""
-    return torch.stack(model(SCORED[:2], need_weights=True)[1], dim=1).half()
+    return torch.stack(model(SCORED[:2])[1], dim=1).half()
 
 
 def trained(setting, **options):

@@ -45,7 +45,7 @@ def named(tokenizer, ids):
 @torch.no_grad()
 def losses(model, ids):
     """Mean loss of each text over the words of its first copy (the very first aside), and of its second: (B, 2)."""
-    logits = model(ids)[:, :-1]
+    logits = model(ids, need_weights=False)[0][:, :-1]
     each = F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="none").view(len(ids), -1)
     half = ids.size(1) // 2
     return torch.stack([each[:, : half - 1].mean(dim=1), each[:, half:].mean(dim=1)], dim=1)
@@ -61,7 +61,7 @@ def means(model, ids):
                 found[number] = inputs[0].flatten(0, 1).mean(dim=0)
 
             stack.enter_context(layer.attention.proj.register_forward_pre_hook(note))
-        model(ids)
+        model(ids, need_weights=False)
     return [found[number] for number in range(len(model.layers))]
 
 
@@ -88,12 +88,12 @@ def main():
     model, tokenizer = smollm.load(folder)
     both, shown = texts(tokenizer)
     save_file({"choose": both[0], "test": both[1]}, HERE / "texts.safetensors")
-    _, maps = model(shown, need_weights=True)
+    _, maps = model(shown)
     words = json.dumps(named(tokenizer, shown[0]))
     save_file({"weights": torch.cat(maps).half()}, HERE / "maps.safetensors", metadata={"words": words})
     found = {}
     for group, ids in zip(("choose", "test"), both, strict=True):
-        rows = [(named(tokenizer, text), torch.cat(model(text[None], need_weights=True)[1])) for text in ids]
+        rows = [(named(tokenizer, text), torch.cat(model(text[None])[1])) for text in ids]
         found[group] = heads.over_sentences(rows, causal=True)
     kept = {f"{group} {kind}": torch.tensor(found[group][kind]).half() for group in found for kind in KINDS}
     save_file(kept, HERE / "strengths.safetensors")

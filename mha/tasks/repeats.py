@@ -5,7 +5,7 @@ drawn anew for each text, so that the position alone does not tell what to copy.
 """
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -59,29 +59,29 @@ class Repeats(nn.Module):
         """What the tokens enter with: embedding and position, (B, T, d)."""
         return self.embedding(tokens) + self.positions.weight[: tokens.size(1)]
 
-    def forward(self, tokens: Tensor, need_weights: bool = False) -> Any:
-        """Scores; with need_weights also the weights, one (B, h, T, T) per layer."""
+    def forward(self, tokens: Tensor, need_weights: bool = True) -> tuple[Tensor, list[Tensor | None]]:
+        """Always two things: scores, and the weights (B, h, T, T) of each layer, None with need_weights=False."""
         x, maps = self.enter(tokens), []
         mask = causal_mask(tokens.size(1), device=x.device)
         for layer in self.layers:
             update, weights = layer(x, mask, need_weights=need_weights)
             x = x + update
             maps.append(weights)
-        scores = self.read_out(x)
-        return (scores, maps) if need_weights else scores
+        return self.read_out(x), maps
 
 
 def loss(model: nn.Module, tokens: Tensor) -> Tensor:
     """Cross-entropy of the next token, at the positions that can know it."""
     positions = asked(tokens)
-    return F.cross_entropy(model(tokens)[:, :-1][positions], tokens[:, 1:][positions])
+    return F.cross_entropy(model(tokens, need_weights=False)[0][:, :-1][positions], tokens[:, 1:][positions])
 
 
 @torch.no_grad()
-def accuracy(model: Callable[[Tensor], Tensor], tokens: Tensor) -> float:
+def accuracy(model: Callable, tokens: Tensor) -> float:
     """The share of positions that can know their next token and name it."""
     positions = asked(tokens)
-    return (model(tokens)[:, :-1].argmax(dim=-1) == tokens[:, 1:])[positions].float().mean().item()
+    scores, _ = model(tokens, need_weights=False)
+    return (scores[:, :-1].argmax(dim=-1) == tokens[:, 1:])[positions].float().mean().item()
 
 
 class Patched:
@@ -96,7 +96,7 @@ class Patched:
     def __init__(self, model: Repeats, head: int, paths: str, way: str = "zero"):
         self.model, self.head, self.paths, self.way = model, head, paths, way
 
-    def __call__(self, tokens: Tensor, need_weights: bool = False) -> Any:
+    def __call__(self, tokens: Tensor, need_weights: bool = True) -> tuple[Tensor, list[Tensor | None]]:
         first, second = cast(list[MultiHeadAttention], list(self.model.layers))
         x = self.model.enter(tokens)
         mask = causal_mask(tokens.size(1), device=x.device)
@@ -106,7 +106,7 @@ class Patched:
         q, k, v = (second.project(changed if path in self.paths else whole)[n] for n, path in enumerate("qkv"))
         heads, weights = scaled_dot_product_attention(q, k, v, mask)
         scores = self.model.read_out((changed if "d" in self.paths else whole) + second.merge(heads))
-        return (scores, [maps, weights]) if need_weights else scores
+        return scores, [maps, weights] if need_weights else [None, None]
 
 
 def said(attention: MultiHeadAttention, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -127,11 +127,12 @@ def replaced(written: Tensor, way: str) -> Tensor:
 
 
 @torch.no_grad()
-def names(model: Callable[[Tensor], Tensor], tokens: Tensor, steps: int) -> float:
+def names(model: Callable, tokens: Tensor, steps: int) -> float:
     """How often a position that can know its next token names the one `steps` further on instead: 0 is the right one.
 
     −1 is the token of the position itself.  Positions whose text ends before are left out.
     """
     positions = asked(tokens)[:, : tokens.size(1) - 1 - max(0, steps)]
     other = tokens.roll(-1 - steps, dims=1)[:, : positions.size(1)]
-    return (model(tokens)[:, : positions.size(1)].argmax(dim=-1) == other)[positions].float().mean().item()
+    scores, _ = model(tokens, need_weights=False)
+    return (scores[:, : positions.size(1)].argmax(dim=-1) == other)[positions].float().mean().item()
