@@ -122,7 +122,8 @@ def test_a_still_that_fails_leaves_the_view_and_one_sentence(capsys, monkeypatch
     monkeypatch.setattr(figures, "bars", lambda *a, **w: 1 / 0)
     view = explore.mask()
     view._ipython_display_()
-    assert "application/vnd.jupyter.widget-view+json" in shown[-1]
+    model = {"version_major": 2, "version_minor": 0, "model_id": view.box.model_id}
+    assert shown[-1] == {"application/vnd.jupyter.widget-view+json": model, "text/plain": "[mask]"}
     failed, way_out = capsys.readouterr().out.splitlines()
     assert failed == "The still picture failed with ZeroDivisionError: division by zero"
     assert "run this cell for a view that you can move" in way_out
@@ -1124,3 +1125,55 @@ def test_boxes_have_the_colour_of_the_head_that_their_feature_belongs_to():
         ("5.0", "37.0"),
         ("95.0", "7.0"),
     ]
+
+
+def test_stills_of_bars_are_drawn_of_what_the_view_says(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(figures, "bars", lambda rows, **words: drawn.append((rows, words)))
+    cache, budget, switches = (
+        explore.conversation_cache(),
+        explore.parameter_budget(),
+        board(monkeypatch, 0.5, 1, 1, 0.75),
+    )
+    one_row = explore.mask(torch.tensor([[0.0], [0.0]]), torch.tensor([[3.0], [5.0]]), ["a", "b"])
+    for view in (cache, budget, switches, one_row):
+        view.still()
+    rows, words = zip(*drawn, strict=True)
+    assert rows[0] == {"LLaMA 7B, as published": 16.0, "32 layers, 8 key heads of 128": 4.0}
+    assert rows[1] == {f"h = {h}": budget.state().pieces for h in (1, 8, 64)}
+    assert rows[2] == {"dates": 50.0, "years": 100.0, "months": 100.0, "days": 75.0} and rows[3] == {"a": 0.5, "b": 0.5}
+    units = ["GiB of keys and values, one text", "parameters", "of 100 right", "weight"]
+    assert [said["unit"] for said in words] == units
+    assert [said.get("numbers", "") for said in words] == ["{:,.2f}", "", "{:.1f}", "{:.2f}"]
+    titles = [view.table().splitlines()[0] for view in (cache, budget, switches, one_row)]
+    titles[1] += "; the tables are another matter"
+    assert [said["title"] for said in words] == titles
+    cache.still(tokens=1024)
+    assert drawn[-1][0]["LLaMA 7B, as published"] == 0.5
+
+
+def test_the_still_of_a_translation_is_drawn_of_its_heads(monkeypatch):
+    drawn, view = [], explore.translate(untrained())
+    monkeypatch.setattr(figures, "head_grid", lambda *given, **words: drawn.append((*given, words)))
+    view.still()
+    ((maps, rows, columns, words),) = drawn
+    state = view.state()
+    assert (maps.numpy() == state.maps).all() and (rows, columns) == (state.iso, state.read)
+    assert words["names"] == [f"head {head}" for head in range(4)] and words["title"] == " ".join(state.words[:2])
+
+
+def test_a_mask_takes_queries_and_keys_as_a_model_has_them():
+    q = torch.tensor([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], requires_grad=True)
+    k = torch.tensor([[1, 2], [3, 4], [5, 6]])
+    wanted = (q @ k.float().T / 2**0.5).softmax(dim=1)
+    for pair in (
+        (q, k),
+        (q.detach().double(), k),
+        (q.detach().tolist(), k.tolist()),
+        (q.bfloat16(), k.double().requires_grad_()),
+    ):
+        view = explore.mask(*pair, tokens=list("abc"))
+        for query in range(3):
+            assert view.state(query=query).weights == pytest.approx(wanted[query].detach().numpy(), abs=1e-5)
+    assert [view.controls[f"hide{s}"].description for s in range(3)] == ["hide a", "hide b", "hide c"]
+    assert view.controls["query"].options == (("0 a", 0), ("1 b", 1), ("2 c", 2)) and view.controls["query"].value == 2
