@@ -42,8 +42,7 @@ def edits(node, names):
     elif isinstance(node, ast.BinOp):
         yield node.left
         yield node.right
-        number = any(isinstance(getattr(side, "value", None), int | float) for side in (node.left, node.right))
-        either = isinstance(node.op, ast.Mult | ast.BitAnd) or (number and isinstance(node.op, ast.Add))
+        either = isinstance(node.op, ast.Mult | ast.BitAnd) or (isinstance(node.op, ast.Add) and is_number(node))
         if not either:  # a · b is b · a
             yield ast.BinOp(node.right, node.op, node.left)
         yield from (ast.BinOp(node.left, op(), node.right) for op in OPERATORS.get(type(node.op), ()))
@@ -60,7 +59,8 @@ def edits(node, names):
                 yield of
             if node.func.attr not in ("size", "dim"):
                 yield ast.Call(ast.Attribute(node, "squeeze", ast.Load()), [], [])
-        for i in range(len(node.args) - 1 if getattr(node.func, "attr", "") != "transpose" else 0):  # (1, 2) is (2, 1)
+        either_way = {"transpose", "max", "min"} & {getattr(node.func, "attr", ""), getattr(node.func, "id", "")}
+        for i in range(0 if either_way else len(node.args) - 1):
             swapped = [*node.args[:i], node.args[i + 1], node.args[i], *node.args[i + 2 :]]
             yield ast.Call(node.func, swapped, node.keywords)
         for i in range(len(node.keywords)):
@@ -78,6 +78,14 @@ def edits(node, names):
             yield ast.Tuple(swapped, ast.Load())
     elif isinstance(node, ast.If):
         yield ast.Pass()
+
+
+def is_number(node):
+    """Whether this is a number for sure, and no text or list."""
+    if isinstance(node, ast.BinOp):
+        sides = is_number(node.left), is_number(node.right)
+        return any(sides) if isinstance(node.op, ast.Add) else all(sides) or not isinstance(node.op, ast.Mult)
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
 
 
 def variants(tree, definition):

@@ -1,6 +1,7 @@
 """The moving views: every state drawn, told in words and guarded.  The browser tests move them for real."""
 
 import base64
+import functools
 import io
 import itertools
 import subprocess
@@ -13,12 +14,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
+from matplotlib.font_manager import findfont
+from PIL import Image, ImageFont
 
 from mha import explore, figures, palette, runtime
 from mha.tasks import dates
 from mha.views import svg
 from mha.views.reshape import PATHS
+from mha.views.row import most
 
 TOKENS = ["[CLS]", "Maya", "fed", "<her>", "cat", "&", "[SEP]"]
 
@@ -119,7 +122,8 @@ def test_a_still_that_fails_leaves_the_view_and_one_sentence(capsys, monkeypatch
     monkeypatch.setattr(figures, "bars", lambda *a, **w: 1 / 0)
     view = explore.mask()
     view._ipython_display_()
-    assert "application/vnd.jupyter.widget-view+json" in shown[-1]
+    model = {"version_major": 2, "version_minor": 0, "model_id": view.box.model_id}
+    assert shown[-1] == {"application/vnd.jupyter.widget-view+json": model, "text/plain": "[mask]"}
     failed, way_out = capsys.readouterr().out.splitlines()
     assert failed == "The still picture failed with ZeroDivisionError: division by zero"
     assert "run this cell for a view that you can move" in way_out
@@ -606,3 +610,570 @@ def test_for_a_projector_a_view_is_larger_and_in_the_dark_look_it_is_dark(monkey
     assert large.get("viewBox") == page.get("viewBox")
     assert int(large.get("width")) == pytest.approx(runtime.PROJECTOR * int(page.get("width")), abs=1)
     assert large.get("fill") == palette.DARK["INK"] and palette.LIGHT["PAPER"] not in explore.mask().draw()
+
+
+def elements(drawing, kind):
+    return list(ElementTree.fromstring(drawing).iter(kind))
+
+
+def written(drawing):
+    """The words in a drawing, in order; without those on hover."""
+    return [element.text for element in elements(drawing, "text")]
+
+
+def hovers(drawing):
+    return [element.text for element in elements(drawing, "title")]
+
+
+def board(monkeypatch, *shares):
+    """The switchboard of a model that is not asked: these shares of 300 dates are right."""
+    monkeypatch.setattr(dates, "right", lambda _, examples: torch.tensor(shares) * (len(examples) == 300))
+    return explore.switchboard(untrained())
+
+
+@functools.cache
+def letters():
+    return ImageFont.truetype(findfont("DejaVu Sans"), 100)  # as wide as any that a page is set in
+
+
+def placed(drawing):
+    """Boxes and words of a drawing: [(element, (left, top, right, bottom))] of both; no turned words."""
+    boxes, words = [], []
+    for element in ElementTree.fromstring(drawing):
+        x, y = float(element.get("x", 0)), float(element.get("y", 0))
+        if element.tag in ("rect", "image"):
+            boxes.append((element, (x, y, x + float(element.get("width")), y + float(element.get("height")))))
+        elif element.tag == "text" and not element.get("transform"):
+            size = float(element.get("font-size"))
+            wide = letters().getlength(element.text) * size / 100
+            left = x - {"start": 0, "middle": 0.5, "end": 1}[element.get("text-anchor")] * wide
+            words.append((element, (left, y - 0.75 * size, left + wide, y + 0.1 * size)))
+    return boxes, words
+
+
+def meet(one, two):
+    return all(min(one[i + 2], two[i + 2]) - max(one[i], two[i]) > 0.15 for i in (0, 1))
+
+
+def inside(one, two):
+    return all(one[i] >= two[i] - 0.15 and one[i + 2] <= two[i + 2] + 0.15 for i in (0, 1))
+
+
+@pytest.mark.parametrize("name", [*views(), "switchboard"])
+def test_nothing_lies_across_anything_else_and_words_are_in_the_middle_of_their_box(name, monkeypatch):
+    view = board(monkeypatch, 0.985, 0.99, 1.0, 0.5) if name == "switchboard" else views()[name]
+    for setting in itertools.islice(view.settings(), 0, 4000, 397):
+        (_, page), *boxes = (found := placed(view.draw(**setting)))[0]
+        words = found[1]
+        everything = [place for _, place in boxes + words]
+        assert all(inside(place, page) for place in everything), setting
+        assert 9 < page[3] - max(place[3] for place in everything) < 15, setting
+        assert 5 < min(place[0] for place in everything) < 12 and 5 < min(place[1] for place in everything) < 15, (
+            setting
+        )
+        assert not any(meet(one, two) for (_, one), (_, two) in itertools.combinations(words, 2)), setting
+        for (_, one), (_, two) in itertools.combinations(boxes, 2):
+            assert not meet(one, two) or inside(one, two) or inside(two, one), setting
+        for word, place in words:
+            holding = [box for one, box in boxes if one.get("fill") != "none" and meet(place, box)]
+            assert all(inside(place, box) for box in holding), (setting, word.text)
+            if holding:
+                left, top, right, bottom = min(holding, key=lambda box: (box[2] - box[0]) * (box[3] - box[1]))
+                assert place[0] + place[2] == pytest.approx(left + right, abs=0.3), (setting, word.text)
+                assert place[1] + place[3] == pytest.approx(top + bottom, abs=2), (setting, word.text)
+
+
+def test_a_conversation_is_told_in_bars_as_long_as_its_bytes():
+    view = explore.conversation_cache()
+    title = "32,768 tokens: 16.00 GiB as published, 4.00 GiB as chosen"
+    labels = "LLaMA 7B, as published", "32 layers, 8 key heads of 128"
+    fits = "20 such conversations fit into 80 GiB, beside nothing else"
+    drawing = view.draw()
+    assert written(drawing) == [title, f"{labels[0]}: 16.00 GiB", f"{labels[1]}: 4.00 GiB", f"As chosen, {fits}."]
+    _, *bars = elements(drawing, "rect")
+    assert [bar.get("width") for bar in bars] == ["700.0", "175.0"]
+    assert [bar.get("fill") for bar in bars] == [palette.MUTED, palette.BAR]
+    assert hovers(drawing) == [f"{labels[0]} {2**34:,} bytes", f"{labels[1]} {2**32:,} bytes"]
+    lines = [f"{label:40} {size:>18,} bytes" for label, size in zip(labels, (2**34, 2**32), strict=True)]
+    assert view.table().splitlines() == [title, *lines, fits]
+    assert ElementTree.fromstring(drawing).get("aria-label") == f"{title}; {fits}"
+    assert view.still().alt == f"Two bars. {title}; {fits}."
+    for control in ("layers", "kv_heads", "d_k"):
+        offered = [value for _, value in view.choices()[control]]
+        assert offered == sorted({getattr(model, control) for model in view.models.values()})
+    assert all(model.kind == "decoder" for model in view.models.values())
+    assert [value for _, value in view.choices()["tokens"]] == [2**n for n in range(10, 21)]
+
+
+def test_a_small_cache_is_told_in_mib_and_its_bar_can_be_seen():
+    view = explore.conversation_cache()
+    assert "0.25 GiB as published" in view.draw(model="Falcon 7B")
+    drawing = view.draw(tokens=1024, model="BLOOM 176B", layers=28, kv_heads=1, d_k=64)
+    assert "1,024 tokens: 3.83 GiB as published, 7.0 MiB as chosen" in drawing
+    assert elements(view.draw(tokens=1024, layers=28, kv_heads=1, d_k=64), "rect")[2].get("width") == "9.6"
+    assert elements(drawing, "rect")[2].get("width") == "1.2"
+
+
+def test_one_move_of_the_model_draws_no_state_between():
+    view, drawn = explore.conversation_cache(), []
+    view.html.observe(lambda change: drawn.append(view.values()["kv_heads"]), names="value")
+    view.controls["model"].value = "Falcon 7B"
+    assert drawn[0] == 1 and not view.paused
+
+
+def test_what_is_read_of_a_view_of_heads():
+    given = torch.tensor([[[0.9, 0.1], [0.25, 0.75]], [[0.4, 0.6], [0.0, 1.0]]])
+    view = explore.heads([given, given.flip(0)], ["a", "[SEP]"], layer_names=["low", "high"])
+    cells = ["0.90", "0.10", "0.25", "0.75"]
+    marks = {"one head": ["▾ 0", "1"], "average": ["0", "1"], "maximum": ["0", "1"], "difference": ["▾ 0", "1"]}
+    titles = ["head 0", "average of all heads", "maximum of all heads", "head 0 minus head 1"]
+    numbers = [
+        cells,
+        ["0.65", "0.35", "0.12", "0.88"],
+        ["0.90", "0.60", "0.25", "1.00"],
+        ["0.50", "-0.50", "0.25", "-0.25"],
+    ]
+    for (show, heads), title, table in zip(marks.items(), titles, numbers, strict=True):
+        low, signs = ("-1", [f"{float(cell):+.2f}" for cell in table]) if show == "difference" else ("0", table)
+        row = ["row of [SEP]", "a", signs[2], "[SEP]", signs[3]]
+        assert written(view.draw(show=show, query=1)) == [
+            *heads,
+            f"low, {title}",
+            low,
+            "1",
+            "a",
+            "[SEP]",
+            "a",
+            "[SEP]",
+            *table,
+            *row,
+        ]
+        assert view.table(show=show).startswith(f"low, {title}; rows are queries, columns are keys\n")
+    assert view.table(layer=1, head=1).splitlines() == [
+        "high, head 1; rows are queries, columns are keys",
+        "             a  [SEP]",
+        "a         0.90   0.10",
+        "[SEP]     0.25   0.75",
+    ]
+    drawing = view.draw(hide=True, query=1, layer=1)
+    assert written(drawing)[2] == "high, head 0, special tokens hidden and rows renormalised"
+    assert "row of a ([SEP] is hidden), 0.40 of it left" in written(drawing)
+    assert "of it left" not in view.draw(hide=True, show="average")
+    assert view.still(layer=1).alt.startswith(
+        "2 heatmaps of 2 by 2. Largest mean weight: head 0 on “[SEP]” 0.80; head 1 itself 0.82."
+    )
+    assert "; special tokens hidden. Largest mean weight" in view.still(hide=True).alt
+
+
+def test_the_still_of_heads_is_titled_by_its_layer_and_how_many_they_are(monkeypatch):
+    titles = []
+    monkeypatch.setattr(figures, "head_grid", lambda *a, title, alt: titles.append(title))
+    for heads, names in ((2, None), (3, None), (3, ["low", "high"])):
+        layers = [weights(heads, 3, 3)] * len(names or "x")
+        explore.heads(layers, list("abc"), layer_names=names).still()
+    assert titles == ["Both heads at once", "All 3 heads at once", "Low: all 3 heads at once"]
+
+
+def test_what_cannot_be_chosen_is_not_shown_and_sliders_end_with_the_heads():
+    one = explore.heads(weights(3, 3, 3), ["a", "b", "[SEP]"]).controls
+    two = explore.heads([weights(3, 3, 3), weights(2, 3, 3)], list("abc")).controls
+    assert [one[name].layout.display for name in ("layer", "hide")] == ["none", ""]
+    assert [two[name].layout.display for name in ("layer", "hide")] == ["", "none"]
+    assert [label for label, _ in two["layer"].options] == ["0 layer 0", "1 layer 1"]
+    for controls, last in ((one, 2), (two, 1)):
+        assert [(controls[name].min, controls[name].max) for name in ("head", "other")] == [(0, last)] * 2
+        assert (controls["head"].value, controls["other"].value) == (0, 1)
+    assert explore.heads(weights(1, 3, 3), list("abc")).controls["other"].value == 0
+
+
+def test_a_hidden_key_gets_nothing_and_is_named_so():
+    view = explore.mask(torch.tensor([[0.0], [1.0]]), torch.tensor([[3.0], [5.0]]), ["a", "b"])
+    assert view.controls["query"].value == 1 and explore.mask().controls["query"].value == 2
+    odds = 1 / (1 + np.exp(-2))  # softmax of 3 and 5
+    assert view.table().splitlines() == [
+        "b sees 2 of 2 keys: the row sums to 1.00",
+        f"{'a':16} {1 - odds:.3f}",
+        f"{'b':16} {odds:.3f}",
+    ]
+    assert view.table(query=0).splitlines()[1:] == [f"{token:16} 0.500" for token in "ab"]
+    assert view.table(hide1=True).splitlines() == [
+        "b sees 1 of 2 keys: the row sums to 1.00",
+        f"{'a':16} 1.000",
+        f"{'b (hidden)':16} 0.000",
+    ]
+    drawing = view.draw(hide0=True, hide1=True)
+    assert "b sees 0 of 2 keys: nothing to see, the row is zero; nothing to anybody, it is zero" in drawing
+    assert view.still(hide1=True).alt == "Bars: a 1.00, b (hidden) 0.00."
+    for q, k in (
+        (torch.ones(2, 1), torch.ones(2, 2)),
+        (torch.ones(2, 1, 1), torch.ones(2, 1, 1)),
+        (torch.ones(3, 1), torch.ones(3, 1)),
+    ):
+        with pytest.raises(ValueError, match="one row for each token" if q.dim() == 2 else "wanted"):
+            explore.mask(q, k, ["a", "b"])
+
+
+def test_bars_of_a_row_stand_in_its_order_with_their_numbers():
+    view = explore.mask(torch.tensor([[0.0], [1.0]]), torch.tensor([[3.0], [5.0]]), ["a", "a"])
+    drawing = view.draw()
+    assert written(drawing)[1:] == ["a", "0.12", "a", "0.88"]
+    _, *bars = placed(drawing)[0]
+    (low, high) = (right - left for _, (left, _, right, _) in bars)
+    assert high / low == pytest.approx(np.exp(2), rel=0.02) and {bar.get("fill") for bar, _ in bars} == {palette.BAR}
+    assert view.still().alt == "Bars: 0 a 0.12, 1 a 0.88."
+
+
+def test_what_is_read_of_the_budget():
+    view = explore.parameter_budget()
+    layer = {"attention": 4 * 64 * 64, "feed-forward": 8 * 64 * 64, "norms": 2 * 64}
+    values = {"d_model": 64, "heads": 4, "layers": 1, "tokens": 128}
+    drawing = view.draw(**values)
+    held = ", ".join(f"{piece} {count:,}" for piece, count in layer.items())
+    assert written(drawing) == [
+        "49,280 parameters with any h",
+        "attention",
+        "feed-forward",
+        f"{held}. The frame is 100,000.",
+        "0.2 MiB of attention weights with h = 4, T = 128",
+        "The frame is 4.0 MiB: h = 64. One text, float32.",
+    ]
+    assert hovers(drawing) == [*(f"{piece} {count:,}" for piece, count in layer.items()), written(drawing)[-2]]
+    _, frame, *pieces, outer, inner = placed(drawing)[0]
+    left = frame[1][0]
+    for (piece, count), (bar, place) in zip(layer.items(), pieces, strict=True):
+        assert bar.get("fill") == palette.piece(piece, 0) and place[0] == pytest.approx(left, abs=0.1)
+        left += 700 * count / 100_000
+        assert place[2] == pytest.approx(left, abs=0.1)
+    assert inner[1][2] - inner[1][0] == pytest.approx(700 * 4 / 64, abs=0.1) and outer[1][2] - outer[1][0] == 700
+    assert (outer[0].get("fill"), inner[0].get("fill")) == (palette.PAPER, palette.BAR)
+    assert view.table(**values).splitlines() == [
+        written(drawing)[0],
+        *(f"{piece:13} {count:>14,}" for piece, count in layer.items()),
+        written(drawing)[-2],
+    ]
+    told = "49,280 parameters with any h; 0.2 MiB of attention weights with h = 4, T = 128"
+    assert view.still(**values).alt == f"Equal bars for h = 1, h = 4, h = 64: {told}."
+    assert view.still(**values | {"heads": 64}).alt.startswith("Equal bars for h = 1, h = 64: ")
+    assert ElementTree.fromstring(drawing).get("aria-label") == told
+
+
+def test_heads_that_the_new_width_lacks_become_the_next_fewer():
+    view = explore.parameter_budget()
+    view.controls["d_model"].value, view.controls["heads"].value = 768, 48
+    view.controls["d_model"].value = 64
+    assert view.values()["heads"] == 32 and not view.paused
+    assert [h for _, h in view.choices()["heads"]] == [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64]
+
+
+def test_each_step_of_a_walk_is_named_with_its_call_and_shape():
+    view = explore.reshape()
+    stay = "Numbers are token.feature; the colour is the head that a feature belongs to."
+    heads, each = (
+        "Head 0 holds tokens 0, 1, 2, 3, 4, 5.",
+        " Here each looks at itself alone, to keep the addresses readable.",
+    )
+    right = [
+        ("project: q = x W_Q → shape (6, 8)", stay),
+        ("split: view(T, h, d_k) → shape (6, 2, 4)", stay),
+        ("transpose: transpose(0, 1) → shape (2, 6, 4)", heads),
+        ("attend: attend → shape (2, 6, 4)", heads + each),
+        ("transpose back: transpose(0, 1) → shape (6, 2, 4)", stay),
+        ("merge: reshape(T, d) → shape (6, 8)", "Row 0 holds what the heads say of: token 0."),
+    ]
+    for step, (title, said) in enumerate(right):
+        drawing = view.draw(step=step)
+        assert written(drawing)[-2:] == [f"right path. Step {step}, {title}", said]
+        assert ElementTree.fromstring(drawing).get("aria-label") == f"right path. Step {step}, {title}. {said}"
+    assert "Step 2, transpose: forgotten → shape (2, 6, 4)" in view.draw(path="wrong split", step=2)
+    assert "Step 4, transpose back: forgotten → shape (2, 6, 4)" in view.draw(path="wrong merge", step=4)
+    assert view.still(path="wrong split").alt == (
+        "Boxes, wrong split. Head 0 holds tokens 0, 1, 2. Row 0 holds what the heads say of: token 0, 3."
+    )
+
+
+def test_the_still_of_a_walk_shows_three_of_its_steps(monkeypatch):
+    shown = []
+    monkeypatch.setattr(figures, "shape_walk", lambda stages, d_k, **words: shown.append((stages, d_k, words["title"])))
+    view = explore.reshape(3, 2, 2)
+    view.still(path="wrong merge")
+    ((stages, d_k, title),) = shown
+    assert [*stages] == ["q", "in heads", "merged"] and d_k == 2 and title.endswith(": wrong merge")
+    for stage, step in zip(stages.values(), (0, 3, 5), strict=True):
+        assert (stage == view.state(path="wrong merge", step=step).now).all()
+
+
+def test_what_is_read_of_the_switchboard(monkeypatch):
+    view = board(monkeypatch, 0.985, 0.99, 1.0, 0.5)
+    shares = ["98.5%", "99.0%", "100.0%", "50.0%"]
+    names = ["dates", "years", "months", "days"]
+    drawing = view.draw(decoder1=True, cross3=True, text=1)
+    state = view.state(decoder1=True, cross3=True, text=1)
+    assert state[0] == [(1, 1), (2, 3)]
+    lines = ["10 of 12 heads on: 98.5% of 300 dates right, less than 99 %", f"Sunday, February 29, 2032 → {state[3]}"]
+    boards = [
+        ["encoder", "0 on", "1 on", "2 on", "3 on"],
+        ["decoder", "0 on", "1 off", "2 on", "3 on"],
+        ["cross", "0 on", "1 on", "2 on", "3 off"],
+    ]
+    bars = [word for pair in zip(names, shares, strict=True) for word in pair]
+    assert written(drawing) == [*itertools.chain(*boards), *bars, *lines]
+    assert "decoder head 1 off" in hovers(drawing) and "months 100.0%" in hovers(drawing)
+    off = [element for element in elements(drawing, "rect") if "off" in "".join(element.itertext())]
+    assert [element.get("fill") for element in off] == [palette.PAPER] * 2
+    widths = [float(element.get("width")) for element in elements(drawing, "rect")[-8:]]
+    assert widths == [220, 216.7, 220, 217.8, 220, 220, 220, 110]
+    told = [f"{name:7}{share:>7}" for name, share in zip(names, shares, strict=True)]
+    assert view.table(decoder1=True, cross3=True, text=1).splitlines() == [*lines, "off: decoder 1, cross 3", *told]
+    assert ElementTree.fromstring(drawing).get("aria-label") == ". ".join(lines)
+    assert "off: none" in view.table() and "Off: no head. 3 May 1979" in view.still().alt
+    assert view.still().alt.startswith(
+        "Bars of what is right: dates 98.5%, years 99.0%, months 100.0%, days 50.0%. Off: "
+    )
+    assert "The smallest known: 10 heads on" in view.draw(best=True)
+    assert "99.0% of 300 dates right, enough for 99 %" in board(monkeypatch, 0.99, 1, 1, 1).table()
+
+
+def test_the_switches_stand_in_a_row_for_each_layer_and_their_moves_are_taken_back(monkeypatch):
+    view = board(monkeypatch, 1, 1, 1, 1)
+    *rows, last = view.box.children[0].children
+    assert [[switch.description for switch in row.children] for row in rows] == [
+        [f"{place} head {head} off" for head in range(4)] for place in ("encoder", "decoder", "cross")
+    ]
+    assert view.box.children[1] is view.html
+    text, best, undo, all_on = last.children
+    assert (text, best) == (view.controls["text"], view.controls["best"])
+    view.controls["encoder1"].value = view.controls["cross0"].value = True
+    view.controls["encoder1"].value = False
+    undo.click()
+    assert view.controls["encoder1"].value and view.controls["cross0"].value
+    undo.click()
+    assert view.controls["encoder1"].value and not view.controls["cross0"].value
+    all_on.click()
+    assert not view.state()[0]
+    undo.click()
+    assert view.state()[0] == [(0, 1)]
+
+
+def test_what_is_read_of_a_translation():
+    view = explore.translate(untrained())
+    state = view.state(head=2)
+    assert len(state.read) == 10 and len(state.iso) == 10 and state.maps.shape == (4, 10, 10)
+    looked = [[state.read[int(state.maps[head, step].argmax())] for step in range(10)] for head in range(4)]
+    drawing = view.draw(head=2)
+    rows = [f"{sign}  {share:.2f}" for sign, share in zip(state.iso, state.probabilities, strict=True)]
+    numbers = [f"{weight:.2f}" for weight in state.maps[2].flatten()]
+    heads = itertools.chain(*([f"head {head}", *signs] for head, signs in enumerate(looked)))
+    assert written(drawing) == [*state.words, *rows, *state.read, *numbers, "Looked at most, head by head:", *heads]
+    assert hovers(drawing)[-40] == f"{state.iso[0]} looked at {looked[0][0]}, {state.maps[0, 0].max():.2f}"
+    assert ElementTree.fromstring(drawing).get("aria-label") == f"{' '.join(state.words)} Head 2 is drawn large."
+    assert palette.CHOSEN not in drawing
+    lines = view.table().splitlines()[3:]
+    for step, line in enumerate(lines):
+        signs = " ".join(signs[step] for signs in looked)
+        assert line == f"{state.iso[step]}  {state.probabilities[step]:.3f}  heads 0 to 3 looked at {signs}"
+    assert view.controls["head"].max == 3 and view.controls["date"].continuous_update is False
+    assert view.still().alt.endswith("Heatmaps of 4 cross heads, ten outputs down and 10 characters across.")
+    with pytest.raises(ValueError, match="cannot be translated"):
+        view.still(date="")
+
+
+def test_a_doubt_is_what_is_left_of_all_signs_being_right():
+    view = explore.translate(untrained())
+    state = view.state()
+    doubt = 1 - np.prod(state.probabilities)
+    more = sum(float(usual) < doubt for usual in view.usual)
+    assert state.words[2] == f"Its doubt: {doubt:.1%}, more than {more:,} of 1,000 validation dates had."
+
+
+def test_two_wishes_make_one_row():
+    view = explore.two_peaks()
+    assert view.controls["share"].min == 0 and (view.controls["share"].max, view.controls["share"].step) == (100, 5)
+    assert view.table(share=80).splitlines()[1:] == [
+        f"{token:16} {w:.3f}" for token, w in zip(["Maya", "fed", "her", "cat", ","], (0, 0, 0, 0.2, 0.8), strict=True)
+    ]
+    assert view.table(share=35, swapped=True).splitlines()[1:] == [
+        f"{token:16} {w:.3f}"
+        for token, w in zip(["Maya", "fed", "her", ",", "cat"], (0, 0, 0, 0.65, 0.35), strict=True)
+    ]
+    assert "“cat” and “,” are there" in view.table(share=50, swapped=True)
+
+
+def test_the_scores_of_softmax_scale_are_divided_by_the_square_root(monkeypatch):
+    view = explore.softmax_scale()
+    for d_k in (4, 512):
+        scores = (view.k[:, :d_k] * view.q[:d_k]).sum(dim=1)
+        for scaled, way in ((False, "not divided"), (True, "divided by √d_k")):
+            row = (scores / d_k**0.5 if scaled else scores).softmax(dim=0)
+            title, *lines = view.table(d_k=d_k, scaled=scaled).splitlines()
+            assert title == f"d_k = {d_k}, {way}: the largest weight is {row.max():.2f}"
+            assert lines == [f"{f'key {s}':16} {weight:.3f}" for s, weight in enumerate(row)]
+    shown = []
+    monkeypatch.setattr(figures, "heatmap", lambda *given, **words: shown.append((*given, words)))
+    view.still(d_k=8)
+    ((both, ways, keys, words),) = shown
+    assert (
+        both.shape == (2, 8) and ways == ("not divided", "divided by √d_k") and keys == [f"key {s}" for s in range(8)]
+    )
+    assert (
+        words["title"]
+        == f"d_k = 8: not divided, one key takes {both[0].max():.2f}; divided by √d_k, {both[1].max():.2f}"
+    )
+
+
+def test_most_of_a_row_is_what_differs_most_from_nothing():
+    assert most(np.array([0.1, -0.6, 0.5]), "abc") == "most to b, -0.60"
+    assert most(np.zeros(2), "ab") == "nothing to anybody, it is zero"
+
+
+def test_a_scale_of_colours_runs_from_its_lowest_to_its_highest_colour():
+    for signed, low, colours in ((False, "0", palette.WEIGHTS), (True, "-1", palette.DIFFERENCES)):
+        parts = f"<g>{''.join(svg.legend(50, 20, signed))}</g>"
+        assert written(parts) == [low, "1"]
+        boxes = [element.attrib for element in elements(parts, "rect")]
+        assert len(boxes) == 11 and (boxes[0]["fill"], boxes[-1]["fill"]) == (colours[0], colours[-1])
+        assert boxes[5]["fill"] == svg.shades(signed)[0][128]
+        assert [float(box["x"]) for box in boxes] == [50 + 12 * i for i in range(11)] and {
+            box["width"] for box in boxes
+        } == {"12.0"}
+        shades, inks = svg.shades(signed)
+        assert all(palette.contrast(ink, shade) > 3.9 for ink, shade in zip(inks, shades, strict=True))
+
+
+def test_all_heads_are_small_maps_in_rows_and_the_chosen_one_is_marked():
+    maps = np.random.default_rng(0).random((14, 2, 3))
+    parts, end = svg.heads_panel(maps, 12)
+    drawing = f"<g>{''.join(parts)}</g>"
+    assert written(drawing) == [f"{'▾ ' if head == 12 else ''}{head}" for head in range(14)]
+    assert hovers(drawing) == [f"head {head}" for head in range(14)]
+    images = [(float(one.get("x")), float(one.get("y"))) for one in elements(drawing, "image")]
+    assert len({y for _, y in images[:12]}) == 1 and images[12][0] == images[0][0] and images[12][1] > images[0][1] + 66
+    assert end > images[13][1] + 66 and svg.heads_panel(maps[:12])[1] == pytest.approx((end - 6) / 2 + 6)
+    thick = [one for one in elements(drawing, "rect") if one.get("stroke") == palette.INK]
+    assert len(thick) == 1 and float(thick[0].get("x")) == images[12][0] - 2 and float(thick[0].get("width")) == 70
+
+
+def test_labels_of_a_large_map_leave_room_and_the_chosen_row_keeps_its_own():
+    for tokens, chosen, every in ((40, 25, 2), (26, 3, 1), (64, 41, 2), (110, 7, 4)):
+        names = [f"token{t}" for t in range(tokens)]
+        parts, end = svg.map_panel(0, 0, np.full((tokens, tokens), 0.5), names, names, chosen)
+        drawing = f"<g>{''.join(parts)}</g>"
+        rows = [one.text for one in elements(drawing, "text") if one.get("text-anchor") == "end"]
+        columns = [one.text for one in elements(drawing, "text") if one.get("transform")]
+        assert rows == names[chosen % every :: every] and names[chosen] in rows
+        gap = 400 / tokens
+        assert columns == names[:: int(np.ceil(18 / gap))] and end == pytest.approx(60 + 400)
+        frame = elements(drawing, "rect")[-1]
+        assert frame.get("stroke") == palette.CHOSEN and float(frame.get("y")) == pytest.approx(
+            60 + gap * chosen, abs=0.1
+        )
+        assert float(frame.get("width")) == pytest.approx(400, abs=0.1)
+        assert len(elements(drawing, "image")) == (tokens > 24)
+
+
+def test_cells_have_numbers_where_there_is_room_and_always_on_hover():
+    for size, numbers, upright in ((9, True, True), (10, True, False), (13, True, False), (14, False, False)):
+        names = [f"t{s}" for s in range(size)]
+        drawing = f"<g>{''.join(svg.map_panel(0, 0, np.eye(size), names, names, 0)[0])}</g>"
+        assert written(drawing).count("1.00") == size * numbers and hovers(drawing).count("t1 → t1: 1.00") == 1
+        assert all(bool(one.get("transform")) != upright for one in elements(drawing, "text")[size : 2 * size])
+    letters = [chr(97 + s) for s in range(20)]
+    drawing = f"<g>{''.join(svg.map_panel(0, 0, np.eye(20), letters, letters, 0)[0])}</g>"
+    assert written(drawing) == 2 * letters and "rotate" not in drawing
+
+
+def test_a_long_row_says_that_only_its_largest_weights_are_shown():
+    row = np.linspace(0.1, 0.12, 21)
+    for count in (20, 21):
+        parts, _ = svg.bars_panel(0, 0, row[:count], [f"t{s}" for s in range(count)], "row of a")
+        words = written(f"<g>{''.join(parts)}</g>")
+        assert words[0] == "row of a" + (", its 20 largest weights" if count > 20 else "") and len(words) == 41
+        assert words[1::2] == [f"t{s}" for s in range(count - 20, count)]
+
+
+def test_signed_bars_grow_from_one_line_to_both_sides_each_in_its_colour():
+    parts, _ = svg.bars_panel(0, 0, np.array([0.5, -0.25, 0.0]), ["much", "less", "none"], "row", signed=True)
+    drawing = f"<g>{''.join(parts)}</g>"
+    assert written(drawing) == ["row", "much", "+0.50", "less", "-0.25", "none", "+0.00"]
+    (more, less, none) = (place for _, place in placed(drawing)[0])
+    assert (
+        more[0] == less[2] == none[0] and more[2] - more[0] == 45 and less[2] - less[0] == 22.5 and none[2] == none[0]
+    )
+    assert [bar.get("fill") for bar in elements(drawing, "rect")] == [palette.MORE, palette.LESS, palette.MORE]
+    assert hovers(drawing) == ["much 0.500", "less -0.250", "none 0.000"]
+
+
+def test_boxes_have_the_colour_of_the_head_that_their_feature_belongs_to():
+    block = figures.addresses(2, 4).view(2, 2, 2).transpose(0, 1)
+    parts, end = svg.boxes_panel(5, 7, block, 2, "head")
+    drawing = f"<g>{''.join(parts)}</g>"
+    boxes = elements(drawing, "rect")
+    assert [box.get("fill") for box in boxes] == [palette.head(0)] * 4 + [palette.head(1)] * 4
+    assert written(drawing) == [
+        "0.0",
+        "0.1",
+        "1.0",
+        "1.1",
+        "head 0",
+        "0.2",
+        "0.3",
+        "1.2",
+        "1.3",
+        "head 1",
+    ]
+    assert end == 67 and [(box.get("x"), box.get("y")) for box in boxes[:5:2]] == [
+        ("5.0", "7.0"),
+        ("5.0", "37.0"),
+        ("95.0", "7.0"),
+    ]
+
+
+def test_stills_of_bars_are_drawn_of_what_the_view_says(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(figures, "bars", lambda rows, **words: drawn.append((rows, words)))
+    cache, budget, switches = (
+        explore.conversation_cache(),
+        explore.parameter_budget(),
+        board(monkeypatch, 0.5, 1, 1, 0.75),
+    )
+    one_row = explore.mask(torch.tensor([[0.0], [0.0]]), torch.tensor([[3.0], [5.0]]), ["a", "b"])
+    for view in (cache, budget, switches, one_row):
+        view.still()
+    rows, words = zip(*drawn, strict=True)
+    assert rows[0] == {"LLaMA 7B, as published": 16.0, "32 layers, 8 key heads of 128": 4.0}
+    assert rows[1] == {f"h = {h}": budget.state().pieces for h in (1, 8, 64)}
+    assert rows[2] == {"dates": 50.0, "years": 100.0, "months": 100.0, "days": 75.0} and rows[3] == {"a": 0.5, "b": 0.5}
+    units = ["GiB of keys and values, one text", "parameters", "of 100 right", "weight"]
+    assert [said["unit"] for said in words] == units
+    assert [said.get("numbers", "") for said in words] == ["{:,.2f}", "", "{:.1f}", "{:.2f}"]
+    titles = [view.table().splitlines()[0] for view in (cache, budget, switches, one_row)]
+    titles[1] += "; the tables are another matter"
+    assert [said["title"] for said in words] == titles
+    cache.still(tokens=1024)
+    assert drawn[-1][0]["LLaMA 7B, as published"] == 0.5
+
+
+def test_the_still_of_a_translation_is_drawn_of_its_heads(monkeypatch):
+    drawn, view = [], explore.translate(untrained())
+    monkeypatch.setattr(figures, "head_grid", lambda *given, **words: drawn.append((*given, words)))
+    view.still()
+    ((maps, rows, columns, words),) = drawn
+    state = view.state()
+    assert (maps.numpy() == state.maps).all() and (rows, columns) == (state.iso, state.read)
+    assert words["names"] == [f"head {head}" for head in range(4)] and words["title"] == " ".join(state.words[:2])
+
+
+def test_a_mask_takes_queries_and_keys_as_a_model_has_them():
+    q = torch.tensor([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], requires_grad=True)
+    k = torch.tensor([[1, 2], [3, 4], [5, 6]])
+    wanted = (q @ k.float().T / 2**0.5).softmax(dim=1)
+    for pair in (
+        (q, k),
+        (q.detach().double(), k),
+        (q.detach().tolist(), k.tolist()),
+        (q.bfloat16(), k.double().requires_grad_()),
+    ):
+        view = explore.mask(*pair, tokens=list("abc"))
+        for query in range(3):
+            assert view.state(query=query).weights == pytest.approx(wanted[query].detach().numpy(), abs=1e-5)
+    assert [view.controls[f"hide{s}"].description for s in range(3)] == ["hide a", "hide b", "hide c"]
+    assert view.controls["query"].options == (("0 a", 0), ("1 b", 1), ("2 c", 2)) and view.controls["query"].value == 2
