@@ -2,13 +2,17 @@
 
 import ast
 import asyncio
+import builtins
 import copy
+import dis
 import json
+import re
 
 import nbformat
 import pytest
 from nbformat.v4 import new_output
 
+from mha.exercises.judge import exercises
 from tests import class_load
 from tests.outputs import NOTEBOOKS
 
@@ -104,6 +108,17 @@ def test_every_exercise_gets_an_answer_of_the_learner(path):
         written, answered = class_load.answer(source, "anna")
         assert answered and ast.parse(written) and "\n# anna\n" in f"\n{written}" and "return ...\n" not in written
     assert class_load.answer("print(1)", "anna") == ("print(1)", False)
+
+
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_what_solution_prints_finds_its_names_in_the_lesson(path):
+    known = set()
+    for cell in (cell for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"):
+        known |= {step.argval for step in dis.get_instructions(cell.source) if step.opname == "STORE_NAME"}
+        for number in re.findall(r'^check\("([\d.]+)"', cell.source, re.M):
+            steps = dis.get_instructions(exercises()[number].reference)
+            needed = {step.argval for step in steps if step.opname == "LOAD_GLOBAL"} - set(dir(builtins))
+            assert needed <= known, f"the solution of {number} needs {needed - known}, which the lesson has not yet"
 
 
 def test_what_stops_one_learner_stops_nobody_else():
