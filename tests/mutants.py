@@ -42,7 +42,9 @@ def edits(node, names):
     elif isinstance(node, ast.BinOp):
         yield node.left
         yield node.right
-        if not isinstance(node.op, ast.Mult):  # a · b is b · a
+        number = any(isinstance(getattr(side, "value", None), int | float) for side in (node.left, node.right))
+        either = isinstance(node.op, ast.Mult | ast.BitAnd) or (number and isinstance(node.op, ast.Add))
+        if not either:  # a · b is b · a
             yield ast.BinOp(node.right, node.op, node.left)
         yield from (ast.BinOp(node.left, op(), node.right) for op in OPERATORS.get(type(node.op), ()))
     elif isinstance(node, ast.Compare):
