@@ -10,10 +10,13 @@ from mha.accounting import (
     attention_parameters,
     cache_bytes,
     feed_forward_parameters,
+    latent_cache_bytes,
+    latent_parameters,
     stack_parameters,
     table_bytes,
 )
 from mha.attention import MultiHeadAttention
+from mha.production import LatentAttention
 
 biases = pytest.mark.parametrize("bias", [False, True], ids=["no bias", "bias"])
 sizes = pytest.mark.parametrize(("d", "h"), [(8, 1), (8, 8), (12, 3), (64, 4)])
@@ -62,6 +65,19 @@ def test_shared_keys_and_values_are_those_of_a_module_built_by_hand(d, h, kv, d_
 def test_key_heads_that_cannot_be_shared_evenly_are_refused(kv):
     with pytest.raises(ValueError, match=f"kv_heads={kv} must divide num_heads=4"):
         attention_parameters(8, 4, kv_heads=kv)
+
+
+@pytest.mark.parametrize("latent", [1, 16, 48])
+def test_latent_parameters_are_those_of_the_module(latent):
+    layer, pieces = LatentAttention(48, 6, latent), latent_parameters(48, 6, latent)
+    assert {name: getattr(layer, {"output": "proj"}.get(name, name)).weight.numel() for name in pieces} == pieces
+    assert count(layer) == sum(pieces.values())
+    assert latent_parameters(48, 6, latent, d_k=10) == {
+        "query": 48 * 60,
+        "down": 48 * latent,
+        "up": 2 * latent * 60,
+        "output": 60 * 48,
+    }
 
 
 @biases
@@ -142,6 +158,8 @@ def test_cache_bytes_are_those_of_keys_and_values_that_are_kept(layers, kv, d_k,
     assert cache_bytes(layers, kv, d_k, T, B, bytes_per_number=dtype.itemsize) == wanted
     if dtype is torch.float16:
         assert cache_bytes(layers, kv, d_k, T, B) == wanted
+    # A vector of as many numbers as all keys and values have, kept instead of them, is as large.
+    assert latent_cache_bytes(layers, 2 * kv * d_k, T, B, bytes_per_number=dtype.itemsize) == wanted
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,12 @@ def test_an_address_names_its_place(T, d, B, data):
 
 def test_no_two_places_have_one_number():
     assert addresses.make(100, 100, B=100).unique().numel() == 10**6
-    for sizes in ((101, 1), (1, 101), (1, 1, 101)):
-        with pytest.raises(ValueError, match="have no addresses: at most 100 of each"):
+    for sizes, said in (
+        ((101, 2), "101 tokens of 2"),
+        ((2, 101), "2 tokens of 101"),
+        ((3, 2, 101), "101 texts of 3 tokens of 2"),
+    ):
+        with pytest.raises(ValueError, match=f"^{said} features have no addresses: at most 100 of each$"):
             addresses.make(*sizes)
 
 

@@ -6,6 +6,7 @@ import torch
 from safetensors.torch import load_file
 
 from mha import english, heads
+from mha.labels import printable, short
 from mha.runtime import data_path
 
 TOKENS = [
@@ -24,6 +25,12 @@ DIRECTIONS = pytest.mark.parametrize("causal", [False, True])
 
 def planted(kinds, strength, causal=False, count=6, spread=0.0, sentences=TOKENS):
     return heads.planted_labels(sentences, kinds, strength, count, causal, spread)
+
+
+def test_labels_show_what_cannot_be_seen_and_cut_what_is_long():
+    assert printable(["cat", " ", "\n", "", "a\tb", 7]) == ["cat", "' '", "'\\n'", "''", "'a\\tb'", "7"]
+    assert [short(token) for token in ("twelve chars", "thirteen char")] == ["twelve chars", "thirteen ch…"]
+    assert short("short", most=3) == "sh…"
 
 
 def test_patterns_are_what_they_say():

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from mha.accounting import attention_parameters, cache_bytes, latent_cache_bytes, latent_parameters
+from mha.accounting import attention_parameters, cache_bytes, latent_cache_bytes
 from mha.attention import MultiHeadAttention, causal_mask
 from mha.production import (
     GroupedQueryAttention,
@@ -142,19 +142,6 @@ def test_a_latent_as_wide_as_the_model_can_be_any_multi_head_attention(x):
     layer.down.weight.data, layer.up.weight.data = torch.eye(48), keys_and_values
     for mask in (None, causal_mask(7)):
         torch.testing.assert_close(layer(x, mask), plain(x, mask))
-
-
-@pytest.mark.parametrize("latent", [1, 16, 48])
-def test_latent_parameters_are_those_of_the_module(latent):
-    layer, pieces = LatentAttention(48, 6, latent), latent_parameters(48, 6, latent)
-    assert {name: getattr(layer, {"output": "proj"}.get(name, name)).weight.numel() for name in pieces} == pieces
-    assert count(layer) == sum(pieces.values())
-    assert latent_parameters(48, 6, latent, d_k=10) == {
-        "query": 48 * 60,
-        "down": 48 * latent,
-        "up": 2 * latent * 60,
-        "output": 60 * 48,
-    }
 
 
 @pytest.mark.parametrize("base", [10_000.0, 3.0])
