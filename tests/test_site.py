@@ -37,7 +37,7 @@ def with_views():
                 place = next(n for n, output in enumerate(cell.outputs) if "image/png" in output.get("data", {}))
                 cell.outputs[place + 1 :] = [new_output("display_data", {VIEW: record.recorded(view)})]
                 if name == "softmax_scale":
-                    for setting in view.settings():
+                    for setting in record.settings(view):
                         words = re.search(r'aria-label="([^"]*)"', view.draw(**setting))[1]
                         with_views.views[name][setting["d_k"], setting["scaled"]] = unescape(words)
     return notebook
@@ -159,12 +159,28 @@ def looked_at(drawing, dark):
 @pytest.mark.parametrize("name", ["softmax_scale", "mask", "two_peaks", "reshape"])
 def test_a_recorded_view_holds_every_drawing_in_both_looks(name):
     view = getattr(explore, name)()
-    data, settings = record.recorded(view), list(view.settings())
-    assert len(data["at"]) == len(settings) and not data["stay"]
+    data, settings = record.recorded(view), list(record.settings(view))
+    assert len(data["at"]) == len(settings) and not data["stay"] and not data["buttons"]
     for place, setting in enumerate(settings):
         for dark, drawn in enumerate(record.looks(lambda s=setting: svg.document(*view._picture(view.state(**s))))):
-            assert looked_at(unpacked(data, place), dark) == drawn
+            assert looked_at(unpacked(data, place), dark) == drawn + view.table(**setting)
     assert not runtime.look.dark
+
+
+def test_a_page_shows_the_numbers_of_a_view_as_a_table_and_names_the_buttons_that_it_lacks(monkeypatch):
+    view = explore.mask(tokens=["<a>", "b"])
+    view.box.children = [*view.box.children, record.Button(description="Undo")]
+    template = lesson.templates.get_template("pieces.html.j2").module.view
+    data = lesson.view(record.recorded(view), "x")
+    page = template(data)
+    assert data["numbers"] == view.table() and "&lt;a&gt;" in page
+    assert f">{view.table().splitlines()[0]}\n" in unescape(page) and data["drawing"].endswith("</svg>")
+    assert "Undo: buttons only where the lesson runs" in page
+    assert page.count("<button") == 2 == page.count("data-step=")  # none that does nothing
+    whole = len(gzip.compress(json.dumps(record.recorded(view)).encode()))
+    monkeypatch.setattr(record, "BYTES", whole - 1)  # without room for tables, all of it moves still
+    smaller = lesson.view(record.recorded(view), "x")
+    assert not smaller["numbers"] and len(smaller["at"]) == len(data["at"]) and "as a table" not in template(smaller)
 
 
 def test_values_that_do_not_go_together_have_no_drawing_and_what_a_control_does_to_others_is_kept():

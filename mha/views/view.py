@@ -3,8 +3,7 @@
 Sharp on a projector, values on hover, no script, no outside address, no figure left open.
 """
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from html import escape
 from typing import Any
 
@@ -57,14 +56,6 @@ class View:
     def choices(self) -> dict[str, list[tuple[str, Any]]]:
         """What each control offers: {name: [(label, value), …]}; of a box for text only what it holds now."""
         return {name: _choices(control) for name, control in self.controls.items()}
-
-    def settings(self) -> Iterator[dict]:
-        """All values that `state`, `draw`, `table` and `still` take, one setting of the controls after the other."""
-        offered = self.choices()
-        for values in itertools.product(*offered.values()):
-            setting = {name: value for name, (_, value) in zip(offered, values, strict=True)}
-            if self._fits(**setting):
-                yield setting
 
     def state(self, **values: Any) -> Any:
         """What is computed of these values, once for each setting."""

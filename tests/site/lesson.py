@@ -96,17 +96,19 @@ class Outputs:
 
 
 def view(data, name):
-    """A view for the template: its controls, its first drawing, and the tables of all others as text."""
+    """A view for the template: its controls, its first drawing with its numbers, and all others packed, as text."""
     place = 0
     for control in data["controls"]:
         place = place * len(control["options"]) + control["start"]
     runs = data["states"][data["at"][place]]
-    drawing = "".join(data["parts"][part] for run in runs for part in data["runs"][run])
+    drawing, end, numbers = "".join(data["parts"][part] for run in runs for part in data["runs"][run]).partition(
+        "</svg>"
+    )
     tables = {name: data[name] for name in ("parts", "runs", "states", "at")}
     tables["options"] = [control["options"] for control in data["controls"]]
     text = json.dumps(tables, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
     said = unescape(re.search(r'aria-label="([^"]*)"', drawing)[1])
-    return data | {"id": name, "drawing": drawing, "said": said, "tables": text}
+    return data | {"id": name, "drawing": drawing + end, "numbers": numbers, "said": said, "tables": text}
 
 
 def words(source):

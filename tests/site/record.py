@@ -1,8 +1,9 @@
 """What a lesson's first cell starts while the site is made: pictures come in both looks, views with all their states.
 
-A state of a view is a drawing, cut into its elements.  Equal elements are stored once, and so are equal runs of them
-(`packed`).  Where a colour depends on the look, the element says both, as `light-dark(…, …)`; pictures made of pixels
-are stored in grey, and the page's filters `weights` and `differences` colour them.
+A state of a view is a drawing, cut into its elements, and its table of numbers, cut into lines.  Equal elements are
+stored once, and so are equal runs of them (`packed`).  Where a colour depends on the look, the element says both, as
+`light-dark(…, …)`; pictures made of pixels are stored in grey, and the page's filters `weights` and `differences`
+colour them.
 """
 
 import base64
@@ -17,7 +18,7 @@ import re
 
 import numpy as np
 from IPython.display import display
-from ipywidgets import Checkbox, IntSlider, Text
+from ipywidgets import Button, Checkbox, IntSlider, Text
 from PIL import Image
 from traitlets import TraitError
 
@@ -86,14 +87,15 @@ def recorded(view):
     """A view as data: its controls, and its states, packed."""
     moving, drawn = chosen(view), {}
     while True:
-        data = with_these(view, moving, drawn)
-        if len(gzip.compress(json.dumps(data).encode())) <= BYTES or not moving:
-            return data
+        for tables in (True, False):  # a view that moves comes before its numbers
+            data = with_these(view, moving, drawn, tables)
+            if len(gzip.compress(json.dumps(data).encode())) <= BYTES or not (moving or tables):
+                return data
         moving = moving[:-1]
 
 
-def with_these(view, moving, drawn):
-    """The view as data, when these controls move.  drawn keeps what has been drawn.
+def with_these(view, moving, drawn, tables=True):
+    """The view as data, when these controls move, with or without tables of numbers.  drawn keeps what has been drawn.
 
     `at` holds a state's number for each setting of them, the last fastest; −1 where values do not go together.
     """
@@ -103,7 +105,7 @@ def with_these(view, moving, drawn):
         key = setting and tuple(setting.items())
         if key is not None and key not in drawn:
             drawn[key] = drawing(view, setting)
-        at.append(drawn.get(key))
+        at.append(key and sum(drawn[key][: 1 + tables], ()))
     numbers = {state: number for number, state in enumerate(dict.fromkeys(state for state in at if state))}
     still = [
         control for name, control in view.controls.items() if name not in moving and offers(control, offered[name])
@@ -113,9 +115,18 @@ def with_these(view, moving, drawn):
         "controls": [described(view.controls[name], offered[name], start[name]) for name in moving],
         "stay": [control.description for control in still if not isinstance(control, Text)],
         "typed": [control.description for control in still if isinstance(control, Text)],
+        "buttons": list(buttons(view.box)),
         "at": [numbers.get(state, -1) for state in at],
         **packed(list(numbers)),
     }
+
+
+def buttons(box):
+    """What is written on the buttons in a box of controls.  They change controls, so a page does without them."""
+    for child in getattr(box, "children", ()):
+        if isinstance(child, Button):
+            yield child.description
+        yield from buttons(child)
 
 
 def chosen(view):
@@ -132,12 +143,13 @@ def chosen(view):
     return moving
 
 
-def settings(view, moving):
-    """All values of the controls for each choice of those that move; None where they do not go together.
+def settings(view, moving=None):
+    """All values of the controls for each choice of those that move (all, unless given); None where they do not fit.
 
     The controls are really moved, so what one of them does to others is in it.  A grey control counts as it began.
     """
     start, offered = view.values(), view.choices()
+    moving = offered if moving is None else moving
     for values in itertools.product(*([value for _, value in offered[name]] for name in moving)):
         wanted = dict(zip(moving, values, strict=True))
         try:
@@ -162,10 +174,11 @@ def move(view, values):
 
 
 def drawing(view, setting):
-    """The elements of one drawing, each for both looks."""
+    """The elements of one drawing, each for both looks, and the lines of its table."""
     state = view.state(**setting)
     light, dark = (ELEMENT.split(text) for text in looks(lambda: svg.document(*view._picture(state))))
-    return tuple(both(*pair) for pair in zip(light, dark, strict=True))
+    lines = view._table(state).splitlines(keepends=True)
+    return tuple(both(*pair) for pair in zip(light, dark, strict=True)), tuple(lines)
 
 
 def both(light, dark):

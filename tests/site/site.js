@@ -1,7 +1,7 @@
 // Views: all drawings of a view wait in tables at the end of the page; a control that moves shows another one.
 for (const view of document.querySelectorAll(".view")) {
   const inputs = [...view.querySelectorAll(".controls input, .controls select")]
-  const drawing = view.querySelector(".drawing"), status = view.querySelector("[role=status]")
+  const [drawing, status, table] = [".drawing", "[role=status]", ".numbers pre"].map((part) => view.querySelector(part))
   const number = (input) => (input.type == "checkbox" ? +input.checked : +input.value)
   const put = (input, value) => (input.type == "checkbox" ? (input.checked = value) : (input.value = value))
   let tables // read at the first move
@@ -25,7 +25,9 @@ for (const view of document.querySelectorAll(".view")) {
     const values = inputs.map(number)
     shown = fitting(values, moved, values[moved] < shown[moved] ? -1 : 1) ?? shown
     const parts = tables.states[state(shown)].flatMap((run) => tables.runs[run]).map((part) => tables.parts[part])
-    drawing.innerHTML = parts.join("")
+    const [picture, numbers] = parts.join("").split("</svg>")
+    drawing.innerHTML = picture
+    if (table) table.textContent = numbers
     status.textContent = drawing.firstElementChild.getAttribute("aria-label")
     inputs.forEach((input, i) => {
       put(input, shown[i])
