@@ -667,7 +667,7 @@ def inside(one, two):
 @pytest.mark.parametrize("name", [*views(), "switchboard"])
 def test_nothing_lies_across_anything_else_and_words_are_in_the_middle_of_their_box(name, monkeypatch):
     view = board(monkeypatch, 0.985, 0.99, 1.0, 0.5) if name == "switchboard" else views()[name]
-    for setting in itertools.islice(view.settings(), 0, 4000, 397):
+    for setting in filter(None, itertools.islice(record.settings(view), 0, 4000, 397)):
         (_, page), *boxes = (found := placed(view.draw(**setting)))[0]
         words = found[1]
         everything = [place for _, place in boxes + words]
