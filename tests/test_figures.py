@@ -627,6 +627,7 @@ def test_each_head_of_a_grid_is_drawn_of_its_own_weights_under_its_name():
     assert not spare.axison and bar.get_ylabel() == "weight"
     assert [axes.get_title() for axes in drawn(DRAWN["head_grid"]).axes[:5]] == [f"head {head}" for head in range(5)]
     assert len(drawn(lambda: figures.head_grid(maps[:1], "ab", "xyz", **WORDS)).axes) == 2
+    assert len(drawn(lambda: figures.head_grid(maps[:1], "ab", "xyz", label="", **WORDS)).axes) == 1  # no colour bar
     assert (
         drawn(lambda: figures.head_grid(maps[:, :, :2], "ab", **WORDS)).axes[0].get_xticklabels()[1].get_text() == "b"
     )

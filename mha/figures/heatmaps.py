@@ -76,9 +76,10 @@ def head_grid(
     alt: str,
     names: Sequence[str] | None = None,
     numbers: str | None = None,
+    label: str = "weight",
     row_label: str = "query",
 ) -> Picture:
-    """One small heatmap per head, all on one scale from 0 to 1.  weights (h, T, S)."""
+    """One small heatmap per head, all on one scale from 0 to 1.  weights (h, T, S); no colour bar without `label`."""
     if weights.dim() != 3:
         raise ValueError(f"weights have shape {tuple(weights.shape)}, wanted (h, T, S): choose one text, weights[0]")
     weights, columns = weights.detach().float().cpu(), list(rows if columns is None else columns)
@@ -99,7 +100,8 @@ def head_grid(
         axes.set_title(names[head] if names else f"head {head}", fontsize=LABEL)
         axes.tick_params(labelleft=head % across == 0, labeltop=True)
         axes.set_ylabel("" if head % across else row_label, fontsize=SMALL)
-    _scale(figure, image, grid, "weight", size[1], shrink=min(1, 2 / down), fraction=0.05, aspect=30)
+    if label:
+        _scale(figure, image, grid, label, size[1], shrink=min(1, 2 / down), fraction=0.05, aspect=30)
     heading(figure, title)
     return Picture(figure, alt)
 
