@@ -1,5 +1,6 @@
 """Where the course runs: device, seed, files, the set-up line, the race."""
 
+import logging
 import os
 
 import pytest
@@ -42,6 +43,10 @@ def test_a_file_of_the_course_is_found_from_anywhere_and_a_missing_one_is_named(
     assert runtime.data_path("README.md").read_text("utf-8").startswith("# Data")
     with pytest.raises(FileNotFoundError, match=r"nothing\.json is not in .*data"):
         runtime.data_path("nothing.json")
+    monkeypatch.setattr(runtime, "PACKAGE", tmp_path / "mha")  # copied alone, without data
+    with pytest.raises(FileNotFoundError) as refusal:
+        runtime.data_path("README.md")
+    assert f"README.md is not in the course's data folder, {tmp_path / 'mha' / 'data'}:" in str(refusal.value)
 
 
 def test_set_up_prints_one_line_with_versions_device_and_place(monkeypatch, tmp_path, capsys):
@@ -59,12 +64,25 @@ def test_set_up_prints_one_line_with_versions_device_and_place(monkeypatch, tmp_
         assert torch.__version__ in line and "device cpu" in line and line.endswith(f"mha from {place}")
 
 
-def test_set_up_for_a_projector_holds_until_the_next_set_up(capsys):
-    runtime.setup(projector=True, dark=True)
-    assert (runtime.look.scale, runtime.look.dark) == (runtime.PROJECTOR, True)
+@pytest.mark.parametrize("dark", [True, False])
+@pytest.mark.parametrize("projector", [True, False])
+def test_set_up_for_a_projector_or_the_dark_holds_until_the_next_set_up(projector, dark, capsys):
+    runtime.setup(projector=projector, dark=dark)
+    assert (runtime.look.scale, runtime.look.dark) == (runtime.PROJECTOR if projector else 1.0, dark)
     runtime.setup()
     assert (runtime.look.scale, runtime.look.dark) == (1.0, False)
     capsys.readouterr()
+
+
+def test_a_library_is_quiet_inside_and_tells_its_news_again_afterwards(caplog):
+    log = logging.getLogger("a library")
+    log.setLevel(logging.INFO)
+    with pytest.raises(ZeroDivisionError), runtime.quiet("a library"):
+        log.warning("a file of mine")
+        log.error("something is wrong")
+        raise ZeroDivisionError
+    log.info("news")
+    assert caplog.messages == ["something is wrong", "news"]
 
 
 def test_a_race_takes_turns_and_its_medians_leave_the_first_round_out(monkeypatch):
