@@ -89,3 +89,16 @@ def test_a_role_has_the_colour_of_the_look_that_is_on_and_a_slip_is_told(monkeyp
 def test_pieces_have_their_roles_and_all_else_a_number():
     assert palette.piece("query", 5) == palette.QUERY and palette.piece("others", 1) == palette.HEADS[1]
     assert palette.head(8) == palette.head(0)
+
+
+@pytest.mark.parametrize(
+    ("colour", "wanted"),
+    [("#ff0000", 0.2126), ("#0f0", 0.7152), ("#00f", 0.0722), ("#808080", 0.2159), ("#090909", 0.00273), ("#fff", 1)],
+)
+def test_how_light_a_colour_is_as_wcag_reckons(colour, wanted):
+    assert palette.light(colour) == pytest.approx(wanted, rel=1e-3)
+
+
+def test_contrast_is_that_of_wcag_whichever_is_named_first():
+    assert palette.contrast("#000", "#fff") == pytest.approx(21)
+    assert palette.contrast("#767676", "#fff") == palette.contrast("#fff", "#767676") == pytest.approx(4.54, abs=0.005)

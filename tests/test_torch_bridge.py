@@ -208,3 +208,13 @@ def test_the_largest_differences_are_small_and_an_untranslated_mask_makes_them_l
             2, 4, 6, 12, 3, True, cross, kind, translate=lambda mask: mask.flatten(0, 1)
         )
         assert min(output, weights, gradient) > 1e-2 and fused < 1e-4
+
+
+@pytest.mark.parametrize("cross", [False, True])
+@pytest.mark.parametrize("kind", ["causal", "padding", "per head"])
+def test_the_texts_compared_have_the_lengths_asked_for(kind, cross):
+    given = []
+    differences(2, 4, 6, 12, 3, False, cross, kind, translate=lambda mask: given.append(mask) or to_torch_mask(mask))
+    (mask,) = given
+    assert mask.size(-1) == (6 if cross else 4)
+    assert kind != "padding" or (mask[0].all() and mask[1].sum() == 1)
