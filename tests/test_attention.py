@@ -597,11 +597,12 @@ def test_sizes_that_cannot_be_are_refused_with_a_sentence(d, h, error, sentence)
     [
         (random(B, T, D + 1), ValueError, f" has shape ({B}, {T}, {D + 1}), wanted (B, T, d_model={D})"),
         (random(T, D), ValueError, f" has shape ({T}, {D}), wanted (B, T, d_model={D}): add the batch axis with "),
+        (random(D), ValueError, f" has shape ({D},), wanted (B, T, d_model={D})"),
         (random(1, B, T, D), ValueError, f" has shape (1, {B}, {T}, {D}), wanted"),
         (torch.ones(B, T, D).long(), TypeError, " is torch.int64, wanted floating point: embed tokens first, or call "),
         ([[1.0] * D], TypeError, " is a list, wanted a tensor"),
     ],
-    ids=["width", "2-D", "4-D", "integer", "list"],
+    ids=["width", "2-D", "1-D", "4-D", "integer", "list"],
 )
 def test_tokens_that_do_not_fit_are_refused_by_name(bad, error, sentence, name, need_weights):
     good = random(B, T, D)
